@@ -1,0 +1,47 @@
+# `make up` and `make test` are all a newcomer needs. Everything lives in .venv; nothing else is touched.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: up demo test check bench proto docs clean
+.DEFAULT_GOAL := help
+
+help:  ## what there is
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "warpmeter needs Python 3.11 or newer; set PYTHON=…"; exit 1; }
+	@echo "Setting up $(VENV) (once, a minute or two)…"
+	@$(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing; on Debian: apt-get install python3-venv"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+up: $(STAMP)  ## measure this host: broker, agent, consumer, engine
+	@exec $(BIN)/warpmeter up
+
+demo: $(STAMP)  ## the same with a simulated fleet
+	@exec $(BIN)/warpmeter up --demo
+
+test: $(STAMP)  ## the tests that need nothing but this machine
+	@$(BIN)/pytest -q -m "not kafka and not browser and not torch"
+
+check: $(STAMP)  ## lint, format, types, import contract, generated code
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-timing > /dev/null || $(BIN)/lint-imports
+	@$(BIN)/python schemas/generate.py --check
+	@echo "check: clean"
+
+bench: $(STAMP)  ## every benchmark, one table each
+	@for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
+
+proto: $(STAMP)  ## make the generated code from the .proto files
+	@$(BIN)/python schemas/generate.py
+
+docs: $(STAMP)  ## make docs/metrics.md from the metric table
+	@$(BIN)/python -m warpmeter.schemas.document
+
+clean:  ## remove the environment
+	rm -rf $(VENV)

@@ -1,0 +1,176 @@
+"""Read the settings once: what the command line says, then `WARPMETER_*` variables, then the TOML file.
+
+Unknown keys and impossible pairs are refused with the reason. Never imported by the agent.
+"""
+
+import dataclasses
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from warpmeter import settings as parts
+from warpmeter.settings import Settings
+
+PREFIX: Final = "WARPMETER_"
+PLACES: Final = (Path("warpmeter.toml"), Path("/etc/warpmeter/warpmeter.toml"))
+OTHER_VARIABLES: Final = frozenset({"WARPMETER_CONFIG", "WARPMETER_CACHE", "WARPMETER_TANSU"})
+MASK: Final = "********"
+TABLES: Final = {field.name: field for field in dataclasses.fields(Settings)}
+
+
+class ConfigError(Exception):
+    """The settings cannot be used; the message says which key, why, and what to do."""
+
+
+for _part in (
+    parts.Kafka,
+    parts.Store,
+    parts.Log,
+    parts.Metrics,
+    parts.Scrape,
+    parts.Agent,
+    parts.Ingest,
+    parts.Engine,
+):
+    setattr(_part, "__pydantic_config__", ConfigDict(extra="forbid"))  # noqa: B010 - the type does not declare it
+
+
+class _Reader(BaseSettings):
+    """The same tables as `Settings`, still unchecked, merged over the sources by pydantic-settings."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid")
+
+    kafka: dict[str, Any] = {}
+    store: dict[str, Any] = {}
+    log: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
+    agent: dict[str, Any] = {}
+    ingest: dict[str, Any] = {}
+    engine: dict[str, Any] = {}
+
+    file: dict[str, Any] = {}
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is the library's
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Command line over environment over file."""
+        given = init_settings()
+        file = InitSettingsSource(settings_cls, init_kwargs=given.pop("file", {}))
+        return InitSettingsSource(settings_cls, init_kwargs=given), env_settings, file
+
+
+def load(path: Path | None = None, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:
+    """The settings in force.
+
+    `path`: the TOML file, else `$WARPMETER_CONFIG`, else the first of `PLACES` that exists. `overrides`: table ->
+    key -> value from the command line. Raises ConfigError for an unreadable file, an unknown key or variable, a
+    value of the wrong type, or a pair that cannot work together.
+    """
+    _refuse_unknown_variables()
+    file = _read_toml(_config_path(path))
+    if unknown := sorted(file.keys() - TABLES.keys()):
+        raise ConfigError(f"unknown table [{unknown[0]}] in the configuration; tables are: {', '.join(TABLES)}")
+    try:
+        merged = _Reader(file=file, **{table: dict(keys) for table, keys in (overrides or {}).items()})
+        tables = {name: _decoded(getattr(merged, name)) for name in TABLES}
+        settings = TypeAdapter(Settings).validate_python(tables)
+    except ValidationError as error:
+        raise ConfigError(_explain(error)) from error
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"a WARPMETER_ variable holds broken JSON: {error}") from error
+    _refuse_impossible(settings)
+    return settings
+
+
+def shown(settings: Settings) -> dict[str, Any]:
+    """The settings as nested dicts with secrets masked: for logs, `doctor` and `--check`."""
+    return {name: _masked(getattr(settings, name)) for name in TABLES}
+
+
+def _decoded(table: dict[str, Any]) -> dict[str, Any]:
+    """Maps and lists may come from a variable, where they are JSON: WARPMETER_KAFKA__OPTIONS='{"…": "…"}'."""
+    return {key: json.loads(value) if _is_json(value) else value for key, value in table.items()}
+
+
+def _is_json(value: Any) -> bool:
+    return isinstance(value, str) and value[:1] in ("{", "[")
+
+
+def _masked(part: Any) -> dict[str, Any]:
+    return {
+        field.name: MASK if field.metadata.get("secret") and getattr(part, field.name) else getattr(part, field.name)
+        for field in dataclasses.fields(part)
+    }
+
+
+def _config_path(path: Path | None) -> Path | None:
+    if path is not None:
+        return path
+    if named := os.environ.get("WARPMETER_CONFIG"):
+        return Path(named)
+    return next((place for place in PLACES if place.is_file()), None)
+
+
+def _read_toml(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+
+
+def _known_variable(name: str) -> bool:
+    table, _, key = name.removeprefix(PREFIX).lower().partition("__")
+    if table not in TABLES:
+        return False
+    part = type(getattr(Settings(), table))
+    return not key or key.partition("__")[0] in {field.name for field in dataclasses.fields(part)}
+
+
+def _refuse_unknown_variables() -> None:
+    for name in sorted(os.environ):
+        if name.startswith(PREFIX) and name not in OTHER_VARIABLES and not _known_variable(name):
+            raise ConfigError(f"unknown variable {name}; the form is {PREFIX}<TABLE>__<KEY>, e.g. {PREFIX}STORE__DSN")
+
+
+def _explain(error: ValidationError) -> str:
+    lines = []
+    for problem in error.errors():
+        where = ".".join(str(step) for step in problem["loc"])
+        what = "unknown key" if problem["type"] == "unexpected_keyword_argument" else problem["msg"]
+        lines.append(f"{where}: {what}")
+    return "the configuration cannot be used:\n  " + "\n  ".join(lines)
+
+
+def _refuse_impossible(settings: Settings) -> None:
+    ingest, agent = settings.ingest, settings.agent
+    if ingest.batch_bytes > ingest.budget_bytes:
+        raise ConfigError("ingest.batch_bytes exceeds ingest.budget_bytes: no batch could ever close by size")
+    if not 0 < ingest.reject_share <= 1:
+        raise ConfigError("ingest.reject_share must lie in (0, 1]")
+    if agent.interval_s < 0.1:
+        raise ConfigError("agent.interval_s below 0.1 s: the agent would measure itself")
+    if settings.store.insert_quorum and not settings.store.cluster:
+        raise ConfigError("store.insert_quorum needs store.cluster: one server has no replicas")
+    if not settings.store.dsn.startswith(("http://", "https://", "chdb://")):
+        raise ConfigError("store.dsn must start with http://, https:// or chdb://")

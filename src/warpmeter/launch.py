@@ -1,0 +1,63 @@
+"""Hand the settings to a child process: pickled over an inherited descriptor, so no secret is in argv or environ.
+
+The child is `python -m warpmeter.<part> FD`; a part never reads files or variables by itself, and so never loads
+the validation library.
+"""
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from warpmeter.settings import Settings
+
+
+def _memory_file(settings: Settings) -> int:
+    descriptor = os.memfd_create("warpmeter-settings")
+    os.write(descriptor, pickle.dumps(settings))
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    os.set_inheritable(descriptor, True)
+    return descriptor
+
+
+def command(module: str, descriptor: int, arguments: Sequence[str] = ()) -> list[str]:
+    """The command line of a part."""
+    return [sys.executable, "-m", module, str(descriptor), *arguments]
+
+
+def spawn(module: str, settings: Settings, arguments: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+    """Start a part as a child in its own process group (a terminal's Ctrl-C goes to its parent alone)."""
+    descriptor = _memory_file(settings)
+    try:
+        return subprocess.Popen(
+            command(module, descriptor, arguments),
+            pass_fds=(descriptor,),
+            process_group=0,
+            stdin=subprocess.DEVNULL,
+        )
+    finally:
+        os.close(descriptor)
+
+
+def become(module: str, settings: Settings, arguments: Sequence[str] = ()) -> None:
+    """Replace this process by a part; does not return."""
+    line = command(module, _memory_file(settings), arguments)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(line[0], line)
+
+
+def received(arguments: Sequence[str]) -> tuple[Settings, list[str]]:
+    """In the child: the settings behind the descriptor that `arguments` (sys.argv[1:]) name, and the rest.
+
+    Raises SystemExit, with what to do, when the part was started by hand.
+    """
+    try:
+        with os.fdopen(int(arguments[0]), "rb") as file:
+            settings = pickle.load(file)
+    except (IndexError, ValueError, OSError, pickle.UnpicklingError) as error:
+        raise SystemExit("started by hand; use the `warpmeter` command, see `warpmeter --help`") from error
+    if not isinstance(settings, Settings):
+        raise SystemExit("the descriptor holds no settings; use the `warpmeter` command")
+    return settings, list(arguments[1:])

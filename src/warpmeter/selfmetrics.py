@@ -1,0 +1,116 @@
+"""warpmeter's own metrics: one typed table of all of them, served at `/metrics` of each process."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+
+@dataclass(frozen=True)
+class Own:
+    """One metric of warpmeter itself; the unit is in the name, as Prometheus asks."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    labels: tuple[str, ...] = ()
+
+
+_TABLE: Final = (
+    Own("warpmeter_source_up", "gauge", "1 while the last read of a source of the agent was good", ("source",)),
+    Own("warpmeter_source_read_seconds", "gauge", "time the last read of a source took", ("source",)),
+    Own(
+        "warpmeter_source_late_ticks_total",
+        "counter",
+        "ticks of a source that were skipped, being late",
+        ("source",),
+    ),
+    Own("warpmeter_shipper_messages_total", "counter", "messages the broker has acknowledged", ("topic",)),
+    Own("warpmeter_shipper_queue_bytes", "gauge", "bytes waiting in the producer's queue"),
+    Own("warpmeter_spool_bytes", "gauge", "bytes waiting in the spool on disk"),
+    Own(
+        "warpmeter_spool_dropped_messages_total",
+        "counter",
+        "messages lost because the spool was full or too old",
+        ("why",),
+    ),
+    Own("warpmeter_ingest_rows_total", "counter", "rows inserted", ("table",)),
+    Own("warpmeter_ingest_bytes_total", "counter", "bytes inserted, as they came", ("table",)),
+    Own("warpmeter_ingest_spans_total", "counter", "spans inserted", ("table",)),
+    Own("warpmeter_ingest_insert_seconds", "histogram", "time of an insert", ("table",)),
+    Own("warpmeter_ingest_rejects_total", "counter", "messages sent to the dead letters", ("topic",)),
+    Own("warpmeter_ingest_open_bytes", "gauge", "bytes in open batches"),
+    Own(
+        "warpmeter_ingest_lag_messages",
+        "gauge",
+        "messages behind the end of the partition",
+        ("topic", "partition"),
+    ),
+    Own(
+        "warpmeter_ingest_lost_messages_total",
+        "counter",
+        "messages that the broker's retention took before they were read",
+        ("topic",),
+    ),
+    Own(
+        "warpmeter_ingest_store_errors_total",
+        "counter",
+        "inserts that failed and were tried again",
+        ("table",),
+    ),
+    Own(
+        "warpmeter_engine_requests_total",
+        "counter",
+        "requests to the embedded engine's endpoint",
+        ("method", "status"),
+    ),
+    Own(
+        "warpmeter_engine_request_seconds",
+        "histogram",
+        "time of a request to the embedded engine's endpoint",
+        ("method",),
+    ),
+)
+
+TABLE: Final = {own.name: own for own in _TABLE}
+REGISTRY: Final = CollectorRegistry()
+_made: dict[str, Counter | Gauge | Histogram] = {}
+_TYPES: Final = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}
+
+
+def _metric(name: str, kind: Kind) -> Counter | Gauge | Histogram:
+    own = TABLE[name]
+    if own.kind != kind:
+        raise TypeError(f"{name} is a {own.kind}, not a {kind}")
+    if name not in _made:
+        _made[name] = _TYPES[kind](name, own.meaning, own.labels, registry=REGISTRY)
+    return _made[name]
+
+
+def counter(name: str) -> Counter:
+    """The counter `name` of the table; KeyError when the table does not have it."""
+    metric = _metric(name, "counter")
+    assert isinstance(metric, Counter)
+    return metric
+
+
+def gauge(name: str) -> Gauge:
+    """The gauge `name` of the table; KeyError when the table does not have it."""
+    metric = _metric(name, "gauge")
+    assert isinstance(metric, Gauge)
+    return metric
+
+
+def histogram(name: str) -> Histogram:
+    """The histogram `name` of the table; KeyError when the table does not have it."""
+    metric = _metric(name, "histogram")
+    assert isinstance(metric, Histogram)
+    return metric
+
+
+def serve(listen: str, port: int) -> None:
+    """Serve `/metrics` from a thread of this process; port 0 serves none. Raises OSError when the port is taken."""
+    if port:
+        start_http_server(port, listen, registry=REGISTRY)

@@ -1,0 +1,131 @@
+"""Every setting of every part, as one frozen object that is read once.
+
+Plain dataclasses, so that the agent carries no validation library: `warpmeter.config` reads and validates them,
+`warpmeter.launch` hands them to a child process.
+"""
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+SECRET: Final = {"secret": True}
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """How to reach the bus. `options` are librdkafka's own, passed through (SASL, TLS); they win over ours."""
+
+    bootstrap_servers: str = "127.0.0.1:9092"
+    topic_prefix: str = "warpmeter"
+    partitions: int | None = None
+    replication_factor: int = -1
+    options: Mapping[str, str] = field(default_factory=dict, metadata=SECRET)
+    schema_registry_url: str = ""
+
+
+@dataclass(frozen=True)
+class Store:
+    """The ClickHouse of all parts: `http://user:password@host:8123`, `https://…`, or `chdb:///path` (embedded)."""
+
+    dsn: str = field(default="http://127.0.0.1:8123", metadata=SECRET)
+    database: str = "warpmeter"
+    cluster: str = ""
+    insert_quorum: bool = False
+    raw_ttl_days: int = 14
+    minute_ttl_days: int = 90
+    hour_ttl_days: int = 1095
+
+
+@dataclass(frozen=True)
+class Log:
+    """`format`: `auto` is `console` on a terminal and `json` elsewhere."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["auto", "console", "json"] = "auto"
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Where a process serves its own Prometheus metrics; port 0 takes none. Each part has its own port."""
+
+    listen: str = "127.0.0.1"
+    agent_port: int = 9701
+    ingest_port: int = 9702
+    engine_port: int = 9703
+
+
+@dataclass(frozen=True)
+class Scrape:
+    """One Prometheus endpoint whose metrics the agent publishes as `metric-samples`.
+
+    `match` is a regular expression on metric names.
+    """
+
+    name: str
+    url: str
+    period_s: float = 10.0
+    match: str = ".*"
+
+
+@dataclass(frozen=True)
+class Agent:
+    """The host agent. `root` is the folder that holds `proc` and `sys` (for a container: the host's)."""
+
+    host: str = field(default_factory=socket.gethostname)
+    interval_s: float = 1.0
+    device_interval_s: float = 1.0
+    job_interval_s: float = 2.0
+    job_event_interval_s: float = 10.0
+    health_interval_s: float = 10.0
+    root: Path = Path("/")
+    job_pattern: str = ""
+    job_ignore: str = ""
+    gpu: bool = True
+    scrape: tuple[Scrape, ...] = ()
+    spool_dir: Path = Path("/var/lib/warpmeter/spool")
+    spool_max_bytes: int = 256 << 20
+    spool_max_age_s: float = 24 * 3600.0
+    queue_max_bytes: int = 32 << 20
+
+
+@dataclass(frozen=True)
+class Ingest:
+    """The consumer. Batches close at `batch_bytes`, `batch_rows` or `batch_age_s`, whichever is first."""
+
+    group: str = "warpmeter-ingest"
+    topics: tuple[str, ...] = ()
+    batch_bytes: int = 8 << 20
+    batch_rows: int = 200_000
+    batch_age_s: float = 5.0
+    budget_bytes: int = 64 << 20
+    session_timeout_s: float = 45.0
+    settle_after_s: float = 5.0
+    ledger_dir: Path | None = None
+    reject_window: int = 1000
+    reject_share: float = 0.05
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The embedded engine: its data folder and the ClickHouse HTTP endpoint that serves it."""
+
+    data: Path = Path("warpmeter-data")
+    listen: str = "127.0.0.1"
+    port: int = 8123
+    write_token: str = field(default="", metadata=SECRET)
+    threads: int = 4
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All of it. One TOML table a field; environment variables `WARPMETER_<TABLE>__<KEY>`."""
+
+    kafka: Kafka = field(default_factory=Kafka)
+    store: Store = field(default_factory=Store)
+    log: Log = field(default_factory=Log)
+    metrics: Metrics = field(default_factory=Metrics)
+    agent: Agent = field(default_factory=Agent)
+    ingest: Ingest = field(default_factory=Ingest)
+    engine: Engine = field(default_factory=Engine)
