@@ -4,13 +4,19 @@ The child is `python -m warpmeter.<part> FD`; a part never reads files or variab
 the validation library.
 """
 
+import ctypes
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import BinaryIO, Final
 
 from warpmeter.settings import Settings
+
+PR_SET_PDEATHSIG: Final = 1
+_LIBC: Final = ctypes.CDLL(None)
 
 
 def _memory_file(settings: Settings) -> int:
@@ -26,16 +32,34 @@ def command(module: str, descriptor: int, arguments: Sequence[str] = ()) -> list
     return [sys.executable, "-m", module, str(descriptor), *arguments]
 
 
-def spawn(module: str, settings: Settings, arguments: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-    """Start a part as a child in its own process group (a terminal's Ctrl-C goes to its parent alone)."""
+def die_with_parent() -> None:
+    """In a child before exec: ask for SIGTERM when the parent is gone, so that a killed parent leaves nothing."""
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def child(line: Sequence[str], log: BinaryIO | None = None, descriptors: Sequence[int] = ()) -> subprocess.Popen[bytes]:
+    """A child in its own process group (a terminal's Ctrl-C goes to its parent alone) that dies with its parent.
+
+    `log` takes its stdout and stderr.
+    """
+    return subprocess.Popen(
+        line,
+        pass_fds=descriptors,
+        process_group=0,
+        preexec_fn=die_with_parent,  # one ctypes call; the supervisor has no threads
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+    )
+
+
+def spawn(
+    module: str, settings: Settings, arguments: Sequence[str] = (), log: BinaryIO | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a part of warpmeter as a `child` and hand it the settings."""
     descriptor = _memory_file(settings)
     try:
-        return subprocess.Popen(
-            command(module, descriptor, arguments),
-            pass_fds=(descriptor,),
-            process_group=0,
-            stdin=subprocess.DEVNULL,
-        )
+        return child(command(module, descriptor, arguments), log, (descriptor,))
     finally:
         os.close(descriptor)
 

@@ -4,6 +4,7 @@ Plain dataclasses, so that the agent carries no validation library: `warpmeter.c
 `warpmeter.launch` hands them to a child process.
 """
 
+import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,12 @@ from pathlib import Path
 from typing import Final, Literal
 
 SECRET: Final = {"secret": True}
+
+
+def default_data() -> Path:
+    """Where `warpmeter up` keeps its data: `$XDG_DATA_HOME/warpmeter`, else `~/.local/share/warpmeter`."""
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "warpmeter"
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ class Ingest:
 class Engine:
     """The embedded engine: its data folder and the ClickHouse HTTP endpoint that serves it."""
 
-    data: Path = Path("warpmeter-data")
+    data: Path = field(default_factory=default_data)
     listen: str = "127.0.0.1"
     port: int = 8123
     write_token: str = field(default="", metadata=SECRET)

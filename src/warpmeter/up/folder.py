@@ -1,0 +1,112 @@
+"""The data folder of `warpmeter up`: what lies where, who holds it, and how other commands find what runs in it."""
+
+import fcntl
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+LOW_DISK_BYTES: Final = 512 << 20
+
+
+class UpError(Exception):
+    """`up` cannot start or go on; the message is one line that says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """What a running `up` tells other commands. Holds the write token, so the file is readable by its owner only."""
+
+    pid: int
+    started_at: float
+    bootstrap_servers: str
+    dsn: str
+    write_dsn: str
+    database: str
+    metrics_ports: dict[str, int]
+    parts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Paths below the data folder."""
+
+    root: Path
+
+    @property
+    def engine(self) -> Path:
+        """The engine's own files."""
+        return self.root / "engine"
+
+    @property
+    def spool(self) -> Path:
+        """The agent's spool."""
+        return self.root / "spool"
+
+    @property
+    def ledger(self) -> Path:
+        """The consumer's ledger."""
+        return self.root / "ledger"
+
+    @property
+    def logs(self) -> Path:
+        """One log a part."""
+        return self.root / "logs"
+
+    @property
+    def run_file(self) -> Path:
+        """Present while `up` runs."""
+        return self.root / "up.json"
+
+    def prepare(self) -> None:
+        """Make the folders; raises UpError when that cannot be, or when the disk is nearly full."""
+        try:
+            for folder in (self.root, self.engine, self.spool, self.ledger, self.logs):
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            free = shutil.disk_usage(self.root).free
+        except OSError as error:
+            raise UpError(f"cannot use {self.root}: {error.strerror}; choose another folder with --data") from error
+        if free < LOW_DISK_BYTES:
+            raise UpError(
+                f"{self.root} has {free >> 20} MiB left and needs {LOW_DISK_BYTES >> 20}: make room, or choose"
+                " another folder with --data"
+            )
+
+    def lock(self) -> int:
+        """Hold the folder for this process; raises UpError naming the holder. The lock ends with the process."""
+        descriptor = os.open(self.root / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.read(descriptor, 20).decode() or "unknown"
+            os.close(descriptor)
+            raise UpError(
+                f"`warpmeter up` already runs on {self.root} (pid {holder.strip()}); stop it, or choose another"
+                " folder with --data"
+            ) from error
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        return descriptor
+
+    def announce(self, running: Running) -> None:
+        """Write the run file, whole or not at all."""
+        fresh = self.run_file.with_suffix(".new")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(asdict(running), file, indent=1)
+        fresh.replace(self.run_file)
+
+    def running(self) -> Running | None:
+        """What runs on this folder now, or None."""
+        try:
+            running = Running(**json.loads(self.run_file.read_text()))
+            os.kill(running.pid, 0)
+        except (OSError, ValueError, TypeError):
+            return None
+        return running
+
+    def withdraw(self) -> None:
+        """Take the run file away."""
+        self.run_file.unlink(missing_ok=True)

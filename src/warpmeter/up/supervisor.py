@@ -1,0 +1,122 @@
+"""Start parts in order, keep them running, stop them in reverse: what `up` does with its children."""
+
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from warpmeter.clock import Clock, SystemClock
+from warpmeter.log import Logger
+from warpmeter.up.folder import UpError
+
+PERMANENT: Final = 78
+"""Exit status (sysexits' EX_CONFIG) of a part that a restart cannot mend."""
+
+RESTARTS_ALLOWED: Final = 5
+RESTART_WINDOW_S: Final = 60.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """One child: how it starts, how long until `ready` must hold, what to do each time it came up, how it stops."""
+
+    name: str
+    start: Callable[[], subprocess.Popen[bytes]]
+    ready: Callable[[], bool] = lambda: True
+    ready_within_s: float = 30.0
+    after_start: Callable[[], None] = lambda: None
+    stop_within_s: float = 8.0
+
+
+@dataclass
+class _Child:
+    part: Part
+    process: subprocess.Popen[bytes]
+    starts: list[float] = field(default_factory=list)
+
+
+class Supervisor:
+    """Children of this process, by name, in the order of their start.
+
+    `explain(name)` gives the last words of a part, for the message when it fails.
+    """
+
+    def __init__(self, log: Logger, explain: Callable[[str], str], clock: Clock | None = None) -> None:
+        self._log = log
+        self._explain = explain
+        self._clock = clock or SystemClock()
+        self._children: dict[str, _Child] = {}
+        self.stopping = False
+
+    @property
+    def pids(self) -> Mapping[str, int]:
+        """Process ids by part."""
+        return {name: child.process.pid for name, child in self._children.items()}
+
+    def start(self, parts: Sequence[Part]) -> None:
+        """Start `parts` at once and wait until each is ready; raises UpError naming the one that is not."""
+        for part in parts:
+            self._children[part.name] = _Child(part, part.start(), [self._clock.monotonic()])
+        for part in parts:
+            self._await_ready(self._children[part.name])
+
+    def _await_ready(self, child: _Child) -> None:
+        deadline = self._clock.monotonic() + child.part.ready_within_s
+        while not child.part.ready():
+            if self.stopping:
+                return
+            if child.process.poll() is not None:
+                raise UpError(f"the {child.part.name} ended at its start: {self._explain(child.part.name)}")
+            if self._clock.monotonic() > deadline:
+                raise UpError(
+                    f"the {child.part.name} was not ready within {child.part.ready_within_s:.0f} s:"
+                    f" {self._explain(child.part.name)}"
+                )
+            self._clock.sleep(0.05)
+        child.part.after_start()
+
+    def check(self) -> None:
+        """Start again what has ended; raises UpError for one that keeps ending, or ended for good."""
+        for child in list(self._children.values()):
+            if self.stopping or child.process.poll() is None:
+                continue
+            self._restart(child)
+
+    def _restart(self, child: _Child) -> None:
+        name, now = child.part.name, self._clock.monotonic()
+        child.starts = [at for at in child.starts if now - at < RESTART_WINDOW_S]
+        if child.process.returncode == PERMANENT or len(child.starts) >= RESTARTS_ALLOWED:
+            raise UpError(f"the {name} stopped (status {child.process.returncode}): {self._explain(name)}")
+        self._log.warning("restarting", child=name, status=child.process.returncode, said=self._explain(name))
+        self._clock.sleep(min(0.2 * 2 ** len(child.starts), 5.0))
+        child.process = child.part.start()
+        child.starts.append(self._clock.monotonic())
+        self._await_ready(child)
+
+    def stop(self) -> None:
+        """Stop all, the last started first; one that outlasts its time is killed and named."""
+        self.stopping = True
+        for child in reversed(list(self._children.values())):
+            stop_process(child.process, child.part.stop_within_s, lambda c=child: self._overdue(c))  # type: ignore[misc]
+
+    def _overdue(self, child: _Child) -> None:
+        self._log.warning("killed: it did not stop in time", child=child.part.name, seconds=child.part.stop_within_s)
+
+    def kill(self) -> None:
+        """End all at once."""
+        for child in self._children.values():
+            if child.process.poll() is None:
+                child.process.kill()
+
+
+def stop_process(process: subprocess.Popen[bytes], within_s: float, overdue: Callable[[], None]) -> None:
+    """SIGTERM, then SIGKILL after `within_s`."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        overdue()
+        process.kill()
+        process.wait()
