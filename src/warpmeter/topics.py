@@ -1,0 +1,300 @@
+"""The topics on the broker: what they should be, what differs, and how to mend it without touching a message.
+
+`check` reads, `apply` mends what can be mended, `ensure` does both and says what is left. Nothing that an operator
+raised (partitions, retention, sizes) is ever lowered.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
+
+from warpmeter import bus
+from warpmeter.schemas.topics import TOPICS, Topic
+from warpmeter.settings import Kafka
+
+# `initial` is set when the topic is made and is the operator's from then on.
+Rule = Literal["same", "at_least", "initial"]
+TIMEOUT_S: Final = 15.0
+UNLIMITED: Final = "-1"
+
+
+class TopicsError(Exception):
+    """The broker is away, or refuses; the message says which, and what to do."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One configuration entry of a topic, and how strictly an existing topic is held to it."""
+
+    key: str
+    value: str
+    rule: Rule
+
+    def satisfied_by(self, has: str | None) -> bool:
+        """Whether an existing topic's value will do; None is a broker that does not tell its defaults."""
+        if self.rule == "initial" or has == self.value:
+            return True
+        if self.rule == "same" or has is None:
+            return False
+        return has == UNLIMITED or int(has) >= int(self.value)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One topic as it should be; `replication_factor` -1 leaves it to the broker."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    options: tuple[Option, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """One topic as the broker has it; `replicas` is the least of its partitions."""
+
+    partitions: int
+    replicas: int
+    config: Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class Missing:
+    """The topic is not there."""
+
+    wanted: Wanted
+
+    def __str__(self) -> str:
+        return f"{self.wanted.name}: missing"
+
+
+@dataclass(frozen=True)
+class FewerPartitions:
+    """Less parallelism than asked for. Adding some moves hosts to other partitions; no message is touched."""
+
+    topic: str
+    has: int
+    wants: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}: {self.has} partitions, wants {self.wants}"
+
+
+@dataclass(frozen=True)
+class FewerReplicas:
+    """Less replication than asked for; only the cluster's own reassignment can change that."""
+
+    topic: str
+    has: int
+    wants: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}: {self.has} replicas, wants {self.wants}; use kafka-reassign-partitions"
+
+
+@dataclass(frozen=True)
+class ConfigDiffers:
+    """One configuration entry that does not do; `has` is None when the broker does not tell."""
+
+    topic: str
+    key: str
+    has: str | None
+    wants: str
+
+    def __str__(self) -> str:
+        return f"{self.topic}: {self.key} is {self.has or 'not set'}, wants {self.wants}"
+
+
+Difference = Missing | FewerPartitions | FewerReplicas | ConfigDiffers
+
+
+def plan(kafka: Kafka, topics: Iterable[Topic] | None = None) -> tuple[Wanted, ...]:
+    """The topics as the settings want them; `topics` defaults to all of the topic table."""
+    return tuple(_wanted(kafka, topic) for topic in (TOPICS.values() if topics is None else topics))
+
+
+def compare(wanted: Wanted, found: Found | None) -> list[Difference]:
+    """What keeps one topic from being as wanted; empty when nothing does."""
+    if found is None:
+        return [Missing(wanted)]
+    out: list[Difference] = []
+    if found.partitions < wanted.partitions:
+        out.append(FewerPartitions(wanted.name, found.partitions, wanted.partitions))
+    if found.replicas < wanted.replication_factor:
+        out.append(FewerReplicas(wanted.name, found.replicas, wanted.replication_factor))
+    for option in wanted.options:
+        if not option.satisfied_by(has := found.config.get(option.key)):
+            out.append(ConfigDiffers(wanted.name, option.key, has, option.value))
+    return out
+
+
+def check(kafka: Kafka, topics: Iterable[Topic] | None = None, timeout_s: float = TIMEOUT_S) -> tuple[Difference, ...]:
+    """What differs on the broker, changing nothing; raises TopicsError when it cannot be asked."""
+    wanted = plan(kafka, topics)
+    found = _Admin(kafka, timeout_s).found([topic.name for topic in wanted])
+    return tuple(difference for topic in wanted for difference in compare(topic, found.get(topic.name)))
+
+
+def apply(kafka: Kafka, differences: Iterable[Difference], timeout_s: float = TIMEOUT_S) -> None:
+    """Create what is missing, add partitions, set configuration; replicas are left alone.
+
+    Harmless to repeat, and to run from several places at once. Raises TopicsError for what the broker refuses.
+    """
+    differences = tuple(differences)
+    admin = _Admin(kafka, timeout_s)
+    admin.create([each.wanted for each in differences if isinstance(each, Missing)])
+    admin.add_partitions([each for each in differences if isinstance(each, FewerPartitions)])
+    admin.configure([each for each in differences if isinstance(each, ConfigDiffers)])
+
+
+def ensure(kafka: Kafka, topics: Iterable[Topic] | None = None, timeout_s: float = TIMEOUT_S) -> tuple[Difference, ...]:
+    """Make the topics as wanted; returns what differed. Raises TopicsError as `check` and `apply` do."""
+    chosen = None if topics is None else tuple(topics)
+    if differences := check(kafka, chosen, timeout_s):
+        apply(kafka, differences, timeout_s)
+    return differences
+
+
+def _wanted(kafka: Kafka, topic: Topic) -> Wanted:
+    options = [
+        Option("cleanup.policy", "delete", "same"),  # compaction would keep one sample a host
+        Option("retention.ms", str(topic.retention_ms), "at_least"),
+        Option("max.message.bytes", str(topic.max_message_bytes), "at_least"),
+        Option("compression.type", "producer", "initial"),  # the broker need not compress again
+    ]
+    if kafka.replication_factor >= 3:  # one replica may be away, and an acknowledged message is still on two
+        options.append(Option("min.insync.replicas", "2", "at_least"))
+    partitions = 1 if topic.partitions == 1 else kafka.partitions or topic.partitions
+    return Wanted(topic.full_name(kafka.topic_prefix), partitions, kafka.replication_factor, tuple(options))
+
+
+class _Admin:
+    """The few calls we make, with the broker's errors turned into what to do."""
+
+    def __init__(self, kafka: Kafka, timeout_s: float) -> None:
+        self._kafka, self._timeout_s = kafka, timeout_s
+        self._complaints: list[KafkaError] = []
+        try:
+            # librdkafka tells a refused login or a wrong certificate here; the call itself only "timed out".
+            self._client = AdminClient({**bus.options(kafka), "log_level": 0}, error_cb=self._complaints.append)
+        except KafkaException as error:
+            raise TopicsError(f"kafka.options cannot be used: {_reason(error)}") from error
+
+    def found(self, names: Sequence[str]) -> dict[str, Found]:
+        """Those of `names` that exist."""
+        try:
+            known = self._client.list_topics(timeout=self._timeout_s).topics
+        except KafkaException as error:
+            raise self._explained(error, "read the list of topics") from error
+        there = [name for name in names if name in known]
+        config = self._config(there)
+        return {
+            name: Found(
+                len(known[name].partitions),
+                min((len(each.replicas) for each in known[name].partitions.values()), default=0),
+                config[name],
+            )
+            for name in there
+        }
+
+    def create(self, topics: Sequence[Wanted]) -> None:
+        """Create; a topic that somebody else has just made is fine."""
+        if topics:
+            new = [_new_topic(topic) for topic in topics]
+            made = self._client.create_topics(new, operation_timeout=self._timeout_s, request_timeout=self._timeout_s)
+            self._settle(made, "create", KafkaError.TOPIC_ALREADY_EXISTS)
+
+    def add_partitions(self, topics: Sequence[FewerPartitions]) -> None:
+        """Raise the number of partitions."""
+        if topics:
+            more = [NewPartitions(each.topic, each.wants) for each in topics]
+            grown = self._client.create_partitions(
+                more, operation_timeout=self._timeout_s, request_timeout=self._timeout_s
+            )
+            self._settle(grown, "add partitions to", KafkaError.INVALID_PARTITIONS)
+
+    def configure(self, differences: Sequence[ConfigDiffers]) -> None:
+        """Set configuration entries, leaving all others as they are."""
+        if not differences:
+            return
+        changes = [
+            ConfigResource(
+                ResourceType.TOPIC,
+                topic,
+                incremental_configs=[
+                    ConfigEntry(each.key, each.wants, incremental_operation=AlterConfigOpType.SET)
+                    for each in differences
+                    if each.topic == topic
+                ],
+            )
+            for topic in sorted({each.topic for each in differences})
+        ]
+        altered = self._client.incremental_alter_configs(changes, request_timeout=self._timeout_s)
+        self._settle({resource.name: future for resource, future in altered.items()}, "configure")
+
+    def _config(self, names: Sequence[str]) -> dict[str, dict[str, str | None]]:
+        if not names:
+            return {}
+        asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        out = {}
+        for resource, future in self._client.describe_configs(asked, request_timeout=self._timeout_s).items():
+            try:
+                out[resource.name] = {key: entry.value for key, entry in future.result().items()}
+            except KafkaException as error:
+                raise self._explained(error, f"read the configuration of {resource.name}") from error
+        return out
+
+    def _settle(self, futures: Mapping[str, "Future[Any]"], verb: str, tolerated: int | None = None) -> None:
+        for name, future in futures.items():
+            try:
+                future.result()
+            except KafkaException as error:
+                if tolerated is None or error.args[0].code() != tolerated:
+                    raise self._explained(error, f"{verb} {name}") from error
+
+    def _explained(self, error: KafkaException, what: str) -> TopicsError:
+        self._client.poll(0)
+        code, servers = error.args[0].code(), self._kafka.bootstrap_servers
+        if code in _FORBIDDEN:
+            return TopicsError(
+                f"the broker forbids to {what}; grant Describe, DescribeConfigs, Create, Alter and AlterConfigs on "
+                f"topics {self._kafka.topic_prefix}.*, or create them by hand (deploy/topics)"
+            )
+        if code in _AWAY:
+            told = [each.str() for each in self._complaints if each.code() != KafkaError._ALL_BROKERS_DOWN]
+            return TopicsError(
+                f"cannot reach Kafka at {servers}{': ' + told[-1] if told else ''}; "
+                "is it up, and is kafka.bootstrap_servers (WARPMETER_KAFKA__BOOTSTRAP_SERVERS) right?"
+            )
+        return TopicsError(f"cannot {what} at {servers}: {_reason(error)}")
+
+
+_FORBIDDEN: Final = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
+_AWAY: Final = frozenset(
+    {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
+)
+
+
+def _new_topic(topic: Wanted) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        config={option.key: option.value for option in topic.options},
+    )
+
+
+def _reason(error: KafkaException) -> str:
+    return str(error.args[0].str())
