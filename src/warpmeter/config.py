@@ -6,6 +6,7 @@ Unknown keys and impossible pairs are refused with the reason. Never imported by
 import dataclasses
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -113,11 +114,21 @@ def _is_json(value: Any) -> bool:
     return isinstance(value, str) and value[:1] in ("{", "[")
 
 
+def masked_url(url: str) -> str:
+    """A URL with its password masked."""
+    return re.sub(r"(://[^/@]*?:)[^/@]+@", rf"\1{MASK}@", url)
+
+
 def _masked(part: Any) -> dict[str, Any]:
-    return {
-        field.name: MASK if field.metadata.get("secret") and getattr(part, field.name) else getattr(part, field.name)
-        for field in dataclasses.fields(part)
-    }
+    return {field.name: _masked_value(field, getattr(part, field.name)) for field in dataclasses.fields(part)}
+
+
+def _masked_value(field: dataclasses.Field[Any], value: Any) -> Any:
+    if not field.metadata.get("secret") or not value:
+        return value
+    if isinstance(value, str) and "://" in value:
+        return masked_url(value)
+    return dict.fromkeys(value, MASK) if isinstance(value, Mapping) else MASK
 
 
 def _config_path(path: Path | None) -> Path | None:

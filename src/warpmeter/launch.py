@@ -10,7 +10,7 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import BinaryIO, Final
 
 from warpmeter.settings import Settings
@@ -37,7 +37,12 @@ def die_with_parent() -> None:
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def child(line: Sequence[str], log: BinaryIO | None = None, descriptors: Sequence[int] = ()) -> subprocess.Popen[bytes]:
+def child(
+    line: Sequence[str],
+    log: BinaryIO | None = None,
+    descriptors: Sequence[int] = (),
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
     """A child in its own process group (a terminal's Ctrl-C goes to its parent alone) that dies with its parent.
 
     `log` takes its stdout and stderr.
@@ -45,6 +50,7 @@ def child(line: Sequence[str], log: BinaryIO | None = None, descriptors: Sequenc
     return subprocess.Popen(
         line,
         pass_fds=descriptors,
+        env=environment,
         process_group=0,
         preexec_fn=die_with_parent,  # one ctypes call; the supervisor has no threads
         stdin=subprocess.DEVNULL,

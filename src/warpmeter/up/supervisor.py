@@ -1,5 +1,6 @@
 """Start parts in order, keep them running, stop them in reverse: what `up` does with its children."""
 
+import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,8 +25,9 @@ class Part:
     start: Callable[[], subprocess.Popen[bytes]]
     ready: Callable[[], bool] = lambda: True
     ready_within_s: float = 30.0
-    after_start: Callable[[], None] = lambda: None
+    after_start: Callable[[], object] = lambda: None
     stop_within_s: float = 8.0
+    stop_signal: int = signal.SIGTERM
 
 
 @dataclass
@@ -97,26 +99,22 @@ class Supervisor:
         """Stop all, the last started first; one that outlasts its time is killed and named."""
         self.stopping = True
         for child in reversed(list(self._children.values())):
-            stop_process(child.process, child.part.stop_within_s, lambda c=child: self._overdue(c))  # type: ignore[misc]
+            self._stop(child)
 
-    def _overdue(self, child: _Child) -> None:
-        self._log.warning("killed: it did not stop in time", child=child.part.name, seconds=child.part.stop_within_s)
+    def _stop(self, child: _Child) -> None:
+        if child.process.poll() is not None:
+            return
+        child.process.send_signal(child.part.stop_signal)
+        try:
+            child.process.wait(child.part.stop_within_s)
+        except subprocess.TimeoutExpired:
+            within_s = child.part.stop_within_s
+            self._log.warning("killed: it did not stop in time", child=child.part.name, seconds=within_s)
+            child.process.kill()
+            child.process.wait()
 
     def kill(self) -> None:
         """End all at once."""
         for child in self._children.values():
             if child.process.poll() is None:
                 child.process.kill()
-
-
-def stop_process(process: subprocess.Popen[bytes], within_s: float, overdue: Callable[[], None]) -> None:
-    """SIGTERM, then SIGKILL after `within_s`."""
-    if process.poll() is not None:
-        return
-    process.terminate()
-    try:
-        process.wait(within_s)
-    except subprocess.TimeoutExpired:
-        overdue()
-        process.kill()
-        process.wait()

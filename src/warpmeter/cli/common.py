@@ -1,0 +1,107 @@
+"""What the commands share: the settings in force, how a failure is said, tables and JSON."""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from warpmeter import config
+from warpmeter.settings import Kafka, Settings, Store
+from warpmeter.up.folder import Folder, Running, UpError
+
+out = Console()
+err = Console(stderr=True)
+_chosen: dict[str, Path | None] = {}
+
+
+def choose(config_file: Path | None) -> None:
+    """Remember the global options."""
+    _chosen["config"] = config_file
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    """End with one clear message on stderr."""
+    err.print("[bold red]warpmeter:[/] ", end="")
+    err.print(message, markup=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def explained(*expected: type[Exception]) -> Iterator[None]:
+    """Turn the errors that a command expects into a message and exit status 1."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    except Exception as error:
+        if not isinstance(error, (*expected, UpError, config.ConfigError)):
+            raise
+        fail(str(error))
+
+
+def settings(data: Path | None = None, **tables: Mapping[str, Any]) -> Settings:
+    """The settings in force: option, variable, file; where none names a broker or store, what `up` runs here."""
+    given = {name: {key: value for key, value in table.items() if value is not None} for name, table in tables.items()}
+    try:
+        loaded = config.load(_chosen.get("config"), {name: table for name, table in given.items() if table})
+    except config.ConfigError as error:
+        fail(str(error), 2)
+    found = running(data or loaded.engine.data)
+    return loaded if found is None else _pointed_at(loaded, found)
+
+
+def running(data: Path) -> Running | None:
+    """The `up` that runs on `data`, if any."""
+    return Folder(data).running()
+
+
+def _pointed_at(loaded: Settings, found: Running) -> Settings:
+    kafka, store = loaded.kafka, loaded.store
+    if kafka.bootstrap_servers == Kafka().bootstrap_servers:
+        kafka = dataclasses.replace(kafka, bootstrap_servers=found.bootstrap_servers)
+    if store.dsn == Store().dsn:
+        store = dataclasses.replace(store, dsn=found.dsn, database=found.database)
+    return dataclasses.replace(loaded, kafka=kafka, store=store)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON takes it."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [plain(item) for item in value]
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout."""
+    json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+COLOURS: Final = {"ok": "green", "warning": "yellow", "failed": "red", "running": "green", "stopped": "red"}
+
+
+def coloured(state: str) -> str:
+    """A state in its colour (rich markup)."""
+    return f"[{COLOURS[state]}]{state}[/]" if state in COLOURS else state
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """A table; colours and box only where a terminal reads it."""
+    table = Table(*columns, title=title or None, title_justify="left", title_style="bold")
+    for row in rows:
+        table.add_row(*("" if cell is None else str(cell) for cell in row))
+    out.print(table)

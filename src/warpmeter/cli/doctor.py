@@ -1,0 +1,179 @@
+"""`warpmeter doctor`: what this host, the bus and the store lack, and what to do about each."""
+
+import ctypes
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from confluent_kafka import KafkaException
+
+from warpmeter import bus, store, topics
+from warpmeter.settings import Settings
+
+Verdict = Literal["ok", "warning", "failed"]
+
+OLDEST_SERVER: Final = (25, 8)
+SKEW_S: Final = 1.0
+LOW_DISK_BYTES: Final = 1 << 30
+STA_UNSYNC: Final = 0x0040
+PROBE_TIMEOUT_S: Final = 5.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check: its verdict, what was seen, and what to do where something is to be done."""
+
+    check: str
+    verdict: Verdict
+    seen: str
+    remedy: str = ""
+
+
+Check = Callable[[Settings], Finding]
+
+
+def examine(settings: Settings) -> Iterator[Finding]:
+    """Run every check; one that breaks is a finding of its own, never the end of the others."""
+    for name, check in CHECKS.items():
+        try:
+            yield check(settings)
+        except Exception as error:  # noqa: BLE001 - the edge: whatever a check meets is what it found
+            yield Finding(name, "failed", f"{type(error).__name__}: {error}", "report this: the check itself broke")
+
+
+def python(settings: Settings) -> Finding:
+    """The interpreter."""
+    seen = ".".join(str(part) for part in sys.version_info[:3])
+    return Finding("python", "ok", f"{seen} ({sys.executable})")
+
+
+def kernel(settings: Settings) -> Finding:
+    """Pressure stall information, which kernels before 4.20 and some distributions lack."""
+    if (settings.agent.root / "proc/pressure/cpu").exists():
+        return Finding("kernel", "ok", f"{os.uname().release}, pressure stall information is on")
+    return Finding(
+        "kernel", "warning", f"{os.uname().release} without /proc/pressure: psi_* columns stay NULL",
+        "boot with psi=1, or a kernel with CONFIG_PSI",
+    )  # fmt: skip
+
+
+def permissions(settings: Settings) -> Finding:
+    """Whether other users' processes can be read: their environment (job ids) and their I/O."""
+    hidden = 0
+    for folder in (settings.agent.root / "proc").glob("[0-9]*"):
+        try:
+            (folder / "environ").open("rb").close()
+        except PermissionError:
+            hidden += 1
+        except OSError:
+            continue
+    if not hidden:
+        return Finding("permissions", "ok", "every process's environment and I/O can be read")
+    return Finding(
+        "permissions", "warning", f"{hidden} processes of other users hide their environment and I/O",
+        "run the agent as root, or give it CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH",
+    )  # fmt: skip
+
+
+def clock(settings: Settings) -> Finding:
+    """Whether the kernel's clock is disciplined (adjtimex(2))."""
+    buffer = ctypes.create_string_buffer(512)
+    libc = ctypes.CDLL(None)
+    libc.adjtimex(ctypes.byref(buffer))
+    status = ctypes.c_int.from_buffer(buffer, 5 * 8).value  # struct timex: modes (padded), 4 longs, then status
+    if not status & STA_UNSYNC:
+        return Finding("clock", "ok", "the kernel says that it is synchronised")
+    return Finding(
+        "clock", "warning", "the kernel says that its clock is not synchronised",
+        "run chrony or systemd-timesyncd: samples of hosts with skewed clocks do not line up",
+    )  # fmt: skip
+
+
+def disk(settings: Settings) -> Finding:
+    """Room for the spool."""
+    folder = next(path for path in (settings.agent.spool_dir, *settings.agent.spool_dir.parents) if path.exists())
+    free = shutil.disk_usage(folder).free
+    seen = f"{free >> 20} MiB free at {folder}"
+    if free > LOW_DISK_BYTES:
+        return Finding("disk", "ok", seen)
+    return Finding("disk", "warning", seen, "make room: a full disk ends the spool, and samples are lost")
+
+
+def broker(settings: Settings) -> Finding:
+    """Whether Kafka answers."""
+    where = settings.kafka.bootstrap_servers
+    try:
+        found = bus.admin(settings.kafka).list_topics(timeout=PROBE_TIMEOUT_S)
+    except KafkaException as error:
+        return Finding(
+            "broker", "failed", f"{where}: {error.args[0].str()}",
+            "start it (`warpmeter up` brings one), or name yours: kafka.bootstrap_servers",
+        )  # fmt: skip
+    return Finding("broker", "ok", f"{where}: {len(found.brokers)} broker(s), {len(found.topics)} topics")
+
+
+def topic_table(settings: Settings) -> Finding:
+    """Whether the topics are there as they should be."""
+    try:
+        differences = topics.check(settings.kafka, timeout_s=PROBE_TIMEOUT_S)
+    except topics.TopicsError as error:
+        return Finding("topics", "failed", str(error), "see broker")
+    if not differences:
+        return Finding("topics", "ok", "all there, as configured")
+    return Finding("topics", "warning", "; ".join(str(each) for each in differences), "warpmeter topics --create")
+
+
+def clickhouse(settings: Settings) -> Finding:
+    """Whether the store answers, is new enough, and shares our clock."""
+    try:
+        with store.connect(settings.store, database="default") as client:
+            version, skew = client.query("SELECT version(), toFloat64(now64(3))").result_rows[0]
+    except store.ClickHouseError as error:
+        return Finding(
+            "clickhouse", "failed", str(error).splitlines()[0],
+            "start it (`warpmeter up` brings one), or name yours: store.dsn",
+        )  # fmt: skip
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_SERVER:
+        return Finding("clickhouse", "failed", version, "upgrade to 25.8 or newer: inline schemas and their settings")
+    return _skew("clickhouse", f"version {version}", skew)
+
+
+def _skew(name: str, seen: str, theirs: float) -> Finding:
+    skew = theirs - time.time()
+    if abs(skew) < SKEW_S:
+        return Finding(name, "ok", seen)
+    return Finding(name, "warning", f"{seen}; its clock differs by {skew:+.1f} s", "synchronise both clocks (NTP)")
+
+
+def gpus(settings: Settings) -> Finding:
+    """Whether NVML answers, and how many GPUs it sees."""
+    from warpmeter.producers import gpu
+
+    found = gpu.probe()
+    return Finding("nvml", "ok" if found.ok else "warning", found.seen, found.remedy)
+
+
+def jobs(settings: Settings) -> Finding:
+    """Which expression makes a process a job here, and why."""
+    from warpmeter.producers import jobs as source
+
+    pattern = source.pattern_in_force(settings.agent)
+    return Finding("jobs", "ok", f"{pattern.text} ({pattern.why})")
+
+
+CHECKS: Final[dict[str, Check]] = {
+    "python": python,
+    "kernel": kernel,
+    "permissions": permissions,
+    "clock": clock,
+    "disk": disk,
+    "nvml": gpus,
+    "jobs": jobs,
+    "broker": broker,
+    "topics": topic_table,
+    "clickhouse": clickhouse,
+}

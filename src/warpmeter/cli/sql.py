@@ -1,0 +1,62 @@
+"""`warpmeter sql` and `warpmeter queries`: ask the store, print what it says in any of its formats."""
+
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from warpmeter import store
+from warpmeter.settings import Settings
+
+CHUNK: Final = 1 << 20
+TEXT: Final = "PrettyCompactMonoBlock"
+READS: Final = re.compile(
+    r"(\s|--[^\n]*\n|/\*.*?\*/|\()*(select|with|show|desc|describe|explain|exists|from)\b", re.I | re.S
+)
+OWN_FORMAT: Final = re.compile(r"\bformat\s+\w+\s*$", re.I)
+
+
+def parameters(pairs: Sequence[str]) -> dict[str, str]:
+    """`NAME=VALUE` options as a mapping; raises ValueError for one without '='."""
+    for pair in pairs:
+        if "=" not in pair:
+            raise ValueError(f"--param {pair}: write it as NAME=VALUE; the query reads it as {{NAME:Type}}")
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def statement(text: str | None, file: Path | None) -> str:
+    """The SQL to run: the argument, the file, or standard input (`-`); raises ValueError when there is none."""
+    if file is not None:
+        return file.read_text()
+    if text == "-":
+        text = sys.stdin.read()
+    if not text or not text.strip():
+        raise ValueError('nothing to run; give a statement, e.g. warpmeter sql "SELECT * FROM gpus", or --file')
+    return text
+
+
+def run(settings: Settings, sql: str, chosen: str | None, values: Mapping[str, str]) -> None:
+    """Run one statement and stream its result to stdout.
+
+    `chosen`: a ClickHouse output format; a text table by default. Raises ClickHouseError as the store says it.
+    """
+    client, text = store.connect(settings.store), sql.strip().rstrip(";")
+    if not READS.match(text):
+        client.command(text, parameters=dict(values) or None)
+        return
+    own = None if OWN_FORMAT.search(text) and chosen is None else chosen or TEXT
+    with client.raw_stream(text, parameters=dict(values) or None, settings=_display(), fmt=own) as stream:
+        shutil.copyfileobj(stream, sys.stdout.buffer, CHUNK)
+    sys.stdout.buffer.flush()
+
+
+def _display() -> dict[str, int]:
+    """Colours and a table as wide as the screen on a terminal; neither elsewhere."""
+    terminal = sys.stdout.isatty()
+    return {
+        "output_format_pretty_color": int(terminal),
+        "output_format_pretty_max_rows": 10_000,
+        "output_format_pretty_row_numbers": 0,
+    }

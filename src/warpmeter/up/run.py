@@ -1,0 +1,222 @@
+"""`warpmeter up`: broker, engine, consumer and agent on one host, from one command."""
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from warpmeter import launch, log, migrate, tansu, topics
+from warpmeter.settings import Metrics, Settings
+from warpmeter.up import logs
+from warpmeter.up.folder import Folder, Running, UpError
+from warpmeter.up.supervisor import Part, Supervisor
+
+WRITER: Final = "warpmeter_writer"
+CHECK_EVERY_S: Final = 0.2
+TRIM_EVERY_S: Final = 60.0
+DEMO: Final = ("--hosts", "64", "--gpus", "8")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `up` was asked for: an existing bus or store in place of the embedded one, and the demo."""
+
+    folder: Folder
+    settings: Settings
+    embedded_bus: bool
+    embedded_store: bool
+    demo: bool
+    broker_port: int
+
+
+def plan(settings: Settings, data: Path, bootstrap: str | None, dsn: str | None, demo: bool, broker_port: int) -> Plan:
+    """The settings of all parts. One partition a topic and a short session, as an in-memory broker needs it."""
+    folder = Folder(data)
+    kafka, ingest, kept = settings.kafka, settings.ingest, settings.store
+    engine = replace(settings.engine, data=folder.engine, write_token=secrets.token_urlsafe(24))
+    if bootstrap is None:
+        kafka = replace(kafka, bootstrap_servers=f"127.0.0.1:{broker_port}", partitions=1, replication_factor=1)
+        ingest = replace(ingest, session_timeout_s=6.0, ledger_dir=folder.ledger)
+    else:
+        kafka = replace(kafka, bootstrap_servers=bootstrap)
+    if dsn is None:
+        kept = replace(kept, dsn=f"http://{WRITER}:{engine.write_token}@127.0.0.1:{engine.port}")
+        ingest = replace(ingest, batch_age_s=min(ingest.batch_age_s, 2.0))
+    else:
+        kept = replace(kept, dsn=dsn)
+    agent = replace(settings.agent, spool_dir=folder.spool)
+    ports = _free_metrics_ports(settings)
+    merged = replace(
+        settings, kafka=kafka, store=kept, ingest=ingest, engine=engine, agent=agent, metrics=ports,
+        log=replace(settings.log, format="json"),
+    )  # fmt: skip
+    return Plan(folder, merged, bootstrap is None, dsn is None, demo, broker_port)
+
+
+def _port_taken(port: int, host: str = "127.0.0.1") -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return True
+    return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _free_metrics_ports(settings: Settings) -> Metrics:
+    """The usual ports of the parts' own metrics, or free ones where another process has them."""
+    ports = settings.metrics
+    taken = {
+        name: _free_port()
+        for name in ("agent_port", "ingest_port", "engine_port")
+        if (port := getattr(ports, name)) and _port_taken(port, ports.listen)
+    }
+    return replace(ports, **taken)
+
+
+def refuse_taken_ports(asked: Plan) -> None:
+    """Raises UpError for a port that another process has."""
+    wanted = []
+    if asked.embedded_bus:
+        wanted.append((asked.broker_port, "the broker", "--broker-port"))
+    if asked.embedded_store:
+        wanted.append((asked.settings.engine.port, "ClickHouse's HTTP protocol", "--http-port"))
+    for port, what, option in wanted:
+        if _port_taken(port):
+            raise UpError(f"port {port} for {what} is in use by another process; choose another with {option}")
+
+
+class _Stop:
+    """Signals: the first asks to stop, the second stops at once."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature is the library's
+        if self._supervisor.stopping:
+            self._supervisor.kill()
+        self._supervisor.stopping = True
+
+
+def _answers(url: str) -> Callable[[], bool]:
+    def ready() -> bool:
+        try:
+            with urllib.request.urlopen(url, timeout=1) as reply:
+                return bool(reply.status == 200)
+        except OSError:
+            return False
+
+    return ready
+
+
+def _spawn(asked: Plan, name: str, module: str, arguments: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+    with logs.open_log(asked.folder.logs / f"{name}.log") as file:
+        return launch.spawn(module, asked.settings, arguments, file)
+
+
+def _broker(asked: Plan) -> Part:
+    def start() -> subprocess.Popen[bytes]:
+        with logs.open_log(asked.folder.logs / "broker.log") as file:
+            return launch.child(tansu.command(asked.broker_port), file, environment=tansu.environment())
+
+    return Part(
+        "broker",
+        start,
+        ready=lambda: tansu.ready(asked.broker_port),
+        after_start=lambda: topics.ensure(asked.settings.kafka),
+        stop_signal=signal.SIGINT,  # on SIGTERM it waits for open connections
+    )
+
+
+def _engine(asked: Plan) -> Part:
+    return Part(
+        "engine",
+        lambda: _spawn(asked, "engine", "warpmeter.engine"),
+        ready=_answers(f"http://127.0.0.1:{asked.settings.engine.port}/ping"),
+        after_start=lambda: migrate.apply(asked.settings.store),
+    )
+
+
+def _parts(asked: Plan) -> tuple[list[Part], list[Part]]:
+    """What must be there first, and what then works on it."""
+    base = [_broker(asked)] * asked.embedded_bus + [_engine(asked)] * asked.embedded_store
+    work = [
+        Part("ingest", lambda: _spawn(asked, "ingest", "warpmeter.consumers")),
+        Part("agent", lambda: _spawn(asked, "agent", "warpmeter.producers")),
+    ]
+    if asked.demo:
+        work.append(Part("simulate", lambda: _spawn(asked, "simulate", "warpmeter.simulate", DEMO)))
+    return base, work
+
+
+def _announce(asked: Plan, supervisor: Supervisor, started_at: float) -> None:
+    settings = asked.settings
+    http = f"http://127.0.0.1:{settings.engine.port}" if asked.embedded_store else settings.store.dsn
+    asked.folder.announce(
+        Running(
+            pid=os.getpid(),
+            started_at=started_at,
+            bootstrap_servers=settings.kafka.bootstrap_servers,
+            dsn=http,
+            write_dsn=settings.store.dsn,
+            database=settings.store.database,
+            metrics_ports={part: getattr(settings.metrics, f"{part}_port") for part in ("agent", "ingest", "engine")},
+            parts=dict(supervisor.pids),
+        )
+    )
+
+
+def run(asked: Plan, on_started: Callable[[Plan], None]) -> None:
+    """Run until a signal; `on_started` is called once everything is up.
+
+    Raises UpError, with one line for the user, when a part cannot start or has stopped for good.
+    """
+    asked.folder.prepare()
+    lock = asked.folder.lock()
+    refuse_taken_ports(asked)
+    logger = log.get("up")
+    supervisor = Supervisor(logger, lambda name: logs.last_words(asked.folder.logs / f"{name}.log"))
+    _Stop(supervisor)
+    started_at = time.time()
+    try:
+        for parts in _parts(asked):
+            if not supervisor.stopping:
+                supervisor.start(parts)
+        _announce(asked, supervisor, started_at)
+        if not supervisor.stopping:
+            on_started(asked)
+        _watch(asked, supervisor, started_at)
+    finally:
+        supervisor.stop()
+        asked.folder.withdraw()
+        os.close(lock)
+
+
+def _watch(asked: Plan, supervisor: Supervisor, started_at: float) -> None:
+    trimmed, known = time.monotonic(), dict(supervisor.pids)
+    while not supervisor.stopping:
+        time.sleep(CHECK_EVERY_S)
+        supervisor.check()
+        if known != supervisor.pids:
+            known = dict(supervisor.pids)
+            _announce(asked, supervisor, started_at)
+        if time.monotonic() - trimmed > TRIM_EVERY_S:
+            trimmed = time.monotonic()
+            for name in known:
+                logs.trim(asked.folder.logs / f"{name}.log")
