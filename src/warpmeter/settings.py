@@ -44,6 +44,10 @@ class Store:
     minute_ttl_days: int = 90
     hour_ttl_days: int = 1095
 
+    def local(self, table: str) -> str:
+        """The table of this shard, which ingest writes to; on a cluster `table` itself spans all shards."""
+        return f"{table}_local" if self.cluster else table
+
 
 @dataclass(frozen=True)
 class Log:

@@ -1,0 +1,348 @@
+"""Bring a store's tables and views to what this version needs: `sql/migrations` once each, `sql/views` always current.
+
+A migration is a numbered file that is frozen once released: its checksum is recorded with it, and a changed, missing
+or out-of-order one is refused. Views, and the time to live of every table, follow the settings on each run.
+Statements are written so that a half-applied migration can simply be run again (`IF NOT EXISTS`).
+
+    plan(client, store)                      # what --dry-run prints
+    apply(client, store, pending=...)      # takes the lock, runs the plan, records it
+"""
+
+import hashlib
+import os
+import re
+import socket
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Final, Literal
+
+from jinja2 import Environment, StrictUndefined
+
+from warpmeter.settings import Store
+from warpmeter.store import Client
+
+LOCK_FOR: Final = timedelta(minutes=10)
+_SQL: Final = "sql"
+_RECORD: Final = "schema_migrations"
+_LOCK: Final = "schema_lock_"
+
+
+class MigrationError(Exception):
+    """The store cannot be migrated; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """One file of SQL: a migration (`version` > 0) or a file of views (0). `text` is the template as it stands."""
+
+    name: str
+    text: str
+    version: int = 0
+
+    @property
+    def checksum(self) -> str:
+        """Of the template, so that a setting does not change it."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a plan does: run `statements` and record `script` (None for a change of settings)."""
+
+    kind: Literal["migration", "views", "ttl"]
+    name: str
+    statements: tuple[str, ...]
+    script: Script | None = None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A script that the store says it has."""
+
+    version: int
+    name: str
+    checksum: str
+
+
+# --- the files ---------------------------------------------------------------------------------------------------
+
+
+def _files(folder: str) -> list[Traversable]:
+    found = (resources.files("warpmeter") / _SQL / folder).iterdir()
+    return sorted((file for file in found if file.name.endswith(".sql")), key=lambda file: file.name)
+
+
+def migrations() -> tuple[Script, ...]:
+    """The migrations of this version, in order; raises MigrationError on a bad or doubled number."""
+    scripts = []
+    for file in _files("migrations"):
+        number = re.fullmatch(r"(\d{4})_\w+\.sql", file.name)
+        if number is None:
+            raise MigrationError(f"sql/migrations/{file.name}: a migration is named NNNN_name.sql")
+        scripts.append(Script(file.name.removesuffix(".sql"), file.read_text(), int(number[1])))
+    versions = [script.version for script in scripts]
+    if versions != list(range(1, len(versions) + 1)):
+        raise MigrationError(f"migrations must be numbered 0001, 0002, … without a gap; found {versions}")
+    return tuple(scripts)
+
+
+def views() -> tuple[Script, ...]:
+    """The files of views, in the order in which they build on each other."""
+    return tuple(Script(file.name.removesuffix(".sql"), file.read_text()) for file in _files("views"))
+
+
+def literal(text: str) -> str:
+    """`text` as a SQL string."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def identifier(name: str) -> str:
+    """`name` as a quoted SQL identifier; raises MigrationError on what no database should be called."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", name):
+        raise MigrationError(f"{name!r} cannot name a database or cluster: use letters, digits, '_' and '-'")
+    return f"`{name}`"
+
+
+def render(script: Script, store: Store) -> tuple[str, ...]:
+    """The statements of a script for this store: its database, its cluster if it has one, its times to live."""
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
+    environment.filters["literal"] = literal
+    database = identifier(store.database)
+    on_cluster = f"ON CLUSTER {identifier(store.cluster)}" if store.cluster else ""
+    text = environment.from_string(script.text).render(
+        database=database,
+        cluster=store.cluster,
+        on_cluster=on_cluster,
+        name=lambda table: f"{database}.`{table}`",
+        local=lambda table: f"{database}.`{store.local(table)}`",
+        engine=lambda engine: f"Replicated{engine}" if store.cluster else engine,
+        distributed=lambda table, key: (
+            f"ENGINE = Distributed({identifier(store.cluster)}, {database}, `{store.local(table)}`, {key})"
+        ),
+        raw_ttl_days=store.raw_ttl_days,
+        minute_ttl_days=store.minute_ttl_days,
+        hour_ttl_days=store.hour_ttl_days,
+    )
+    return statements(text)
+
+
+def statements(text: str) -> tuple[str, ...]:
+    """Split SQL at each `;` that ends a line; lines that are comments alone are left out."""
+    lines = (line.rstrip() for line in text.splitlines() if not line.lstrip().startswith("--"))
+    parts = re.split(r";\n", "\n".join(line for line in lines if line) + "\n")
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+# --- the plan ----------------------------------------------------------------------------------------------------
+
+
+def recorded(client: Client, store: Store) -> tuple[Recorded, ...]:
+    """What the store says it has; nothing when it is new."""
+    if not _exists(client, store, _RECORD):
+        return ()
+    rows = client.query(
+        f"SELECT version, name, argMax(checksum, applied_at) FROM {identifier(store.database)}.{_RECORD} "
+        "GROUP BY version, name ORDER BY version, name"
+    ).result_rows
+    return tuple(Recorded(*row) for row in rows)
+
+
+def check(files: Sequence[Script], have: Sequence[Recorded]) -> None:
+    """Raise MigrationError when the recorded migrations are not the first ones of `files`, unchanged."""
+    known = {script.version: script for script in files}
+    for record in have:
+        script = known.get(record.version)
+        if record.version == 0:
+            continue
+        if script is None:
+            raise MigrationError(
+                f"the store has migration {record.name}, which this version does not know: "
+                "it was migrated by a newer warpmeter; install that version or later"
+            )
+        if script.checksum != record.checksum:
+            raise MigrationError(
+                f"migration {script.name} is not the one that was applied (its checksum differs): a released "
+                "migration is never edited; restore the file and put the change into a new one"
+            )
+
+
+def plan(client: Client, store: Store) -> tuple[Step, ...]:
+    """The steps that would bring the store up to date, none when it is. Raises MigrationError, see `check`."""
+    files, have = migrations(), recorded(client, store)
+    check(files, have)
+    done = {record.version for record in have if record.version}
+    steps = [
+        Step("migration", script.name, render(script, store), script) for script in files if script.version not in done
+    ]
+    return (*steps, *_stale_views(store, have, bool(steps)), *_stale_ttls(client, store))
+
+
+def _stale_views(store: Store, have: Sequence[Recorded], tables_change: bool) -> Iterator[Step]:
+    """Views whose text changed; all of them after a migration, as they may read what it changed."""
+    current = {record.name: record.checksum for record in have if not record.version}
+    stale = False
+    for script in views():
+        stale = stale or tables_change or current.get(script.name) != script.checksum
+        if stale:  # and all after it, which may build on it
+            yield Step("views", script.name, render(script, store), script)
+
+
+def _stale_ttls(client: Client, store: Store) -> Iterator[Step]:
+    """Tables whose time to live is not what the settings say (a table that is yet to be made has the right one)."""
+    rows = client.query(
+        "SELECT name, engine_full FROM system.tables WHERE database = {database:String} AND engine LIKE '%MergeTree' "
+        "ORDER BY name",
+        {"database": store.database},
+    ).result_rows
+    for name, engine in rows:
+        found = re.search(r" TTL toDateTime\((\w+)\) \+ toIntervalDay\((\d+)\)", engine)
+        days = ttl_days(store, name)
+        if found and int(found[2]) != days:
+            cluster = f" ON CLUSTER {identifier(store.cluster)}" if store.cluster else ""
+            yield Step(
+                "ttl",
+                f"{name}: {found[2]} to {days} days",
+                (
+                    f"ALTER TABLE {identifier(store.database)}.`{name}`{cluster} "
+                    f"MODIFY TTL toDateTime({found[1]}) + toIntervalDay({days})",
+                ),
+            )
+
+
+def ttl_days(store: Store, table: str) -> int:
+    """How many days a table keeps its rows: by its name, rollups of minutes and hours longer than raw rows."""
+    table = table.removesuffix("_local")
+    if table.endswith("_1h") or table == "job_trees":
+        return store.hour_ttl_days
+    if table.endswith("_1m") or table == "ingest_batches":
+        return store.minute_ttl_days
+    return store.raw_ttl_days
+
+
+def _exists(client: Client, store: Store, table: str) -> bool:
+    found = client.query(
+        "SELECT count() FROM system.tables WHERE database = {database:String} AND name = {table:String}",
+        {"database": store.database, "table": table},
+    ).result_rows[0][0]
+    return bool(found)
+
+
+# --- running it --------------------------------------------------------------------------------------------------
+
+
+def nothing_pending() -> list[str]:
+    """The hook for a store that no consumer writes to."""
+    return []
+
+
+def apply(
+    client: Client,
+    store: Store,
+    pending: Callable[[], list[str]] = nothing_pending,
+    report: Callable[[Step], None] = lambda _: None,
+) -> tuple[Step, ...]:
+    """Bring the store up to date and return the steps that were run; `report` is called before each.
+
+    `client` must be connected to a database that exists (`store.connect(settings, database="default")`).
+    `pending` names spans that were declared but have not landed: their replay must meet the very tables and views it
+    met before, so nothing is changed while there is one. Raises MigrationError on that, on another migration at work,
+    and on what `check` refuses; ClickHouseError when a statement fails: run it again after mending the cause.
+    """
+    if not plan(client, store):
+        return ()
+    _refuse_pending(pending())
+    _bootstrap(client, store)
+    with _lock(client, store):
+        steps = plan(client, store)
+        for step in steps:
+            report(step)
+            _run(client, store, step)
+    return steps
+
+
+def _refuse_pending(spans: Iterable[str]) -> None:
+    waiting = list(spans)
+    if waiting:
+        raise MigrationError(
+            f"{len(waiting)} span(s) are declared but not stored ({', '.join(waiting[:3])}): "
+            "let `warpmeter ingest` finish them (it stores them first thing when it starts), stop it, then migrate"
+        )
+
+
+def _bootstrap(client: Client, store: Store) -> None:
+    database = identifier(store.database)
+    cluster = f" ON CLUSTER {identifier(store.cluster)}" if store.cluster else ""
+    engine = "ReplicatedMergeTree" if store.cluster else "MergeTree"
+    client.command(f"CREATE DATABASE IF NOT EXISTS {database}{cluster}")
+    client.command(
+        f"CREATE TABLE IF NOT EXISTS {database}.{_RECORD}{cluster} (version UInt32, name String, checksum String, "
+        f"applied_at DateTime64(3, 'UTC'), applied_by String) ENGINE = {engine} ORDER BY (version, name) "
+        "COMMENT 'what warpmeter migrate has applied; version 0 are views'"
+    )
+
+
+def _run(client: Client, store: Store, step: Step) -> None:
+    for statement in step.statements:
+        client.command(statement)
+    if step.script is None:
+        return
+    client.command(
+        f"INSERT INTO {identifier(store.database)}.{_RECORD} SELECT {{version:UInt32}}, {{name:String}}, "
+        "{checksum:String}, now64(3, 'UTC'), {by:String}",
+        {
+            "version": step.script.version,
+            "name": step.script.name,
+            "checksum": step.script.checksum,
+            "by": _holder(),
+        },
+        settings={"async_insert": 0, "insert_deduplication_token": uuid.uuid4().hex},
+    )
+
+
+def _holder() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+@contextmanager
+def _lock(client: Client, store: Store) -> Iterator[None]:
+    """Advisory lock between migrations: a table of our own is made, then the others' are looked at.
+
+    Making a table is atomic on a server, and `ON CLUSTER` statements run in one order on all of its servers, so of
+    two that overlap the later sees the earlier; both may give way, never both go on. A lock older than LOCK_FOR, or
+    one in an embedded engine's folder that another process left (only one can have it open), is a dead process's and
+    is removed. It holds off other migrations only.
+    """
+    name = f"{_LOCK}{uuid.uuid4().hex}"
+    cluster = f" ON CLUSTER {identifier(store.cluster)}" if store.cluster else ""
+    target = f"{identifier(store.database)}.{name}{cluster}"
+    client.command(f"CREATE TABLE {target} (x UInt8) ENGINE = Memory COMMENT {literal(_holder())}")
+    try:
+        _refuse_locked(client, store, name)
+        yield
+    finally:
+        client.command(f"DROP TABLE IF EXISTS {target}")
+
+
+def _refuse_locked(client: Client, store: Store, own: str) -> None:
+    rows = client.query(
+        "SELECT name, comment, metadata_modification_time, now() FROM system.tables "
+        "WHERE database = {database:String} AND startsWith(name, {prefix:String}) AND name != {own:String}",
+        {"database": store.database, "prefix": _LOCK, "own": own},
+    ).result_rows
+    for name, holder, since, now in rows:
+        if not _dead(store, holder, since, now):
+            raise MigrationError(
+                f"another migration is at work ({holder}, for {(now - since).seconds} s): wait for it; "
+                f"if it is dead, its lock ends by itself after {LOCK_FOR.seconds // 60} minutes"
+            )
+        cluster = f" ON CLUSTER {identifier(store.cluster)}" if store.cluster else ""
+        client.command(f"DROP TABLE IF EXISTS {identifier(store.database)}.`{name}`{cluster}")
+
+
+def _dead(store: Store, holder: str, since: datetime, now: datetime) -> bool:
+    return now - since > LOCK_FOR or (store.dsn.startswith("chdb:") and holder != _holder())
