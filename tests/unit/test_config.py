@@ -1,0 +1,99 @@
+"""Settings: one file, one set of variables, and a clear refusal of everything else."""
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+
+from warpmeter import config
+from warpmeter.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("WARPMETER_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def write(text: str) -> Path:
+    path = Path("given.toml")
+    path.write_text(text)
+    return path
+
+
+def test_without_file_and_variables_the_defaults_hold() -> None:
+    assert config.load() == Settings()
+
+
+def test_option_wins_over_variable_and_variable_over_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write('[store]\ndsn = "http://file:8123"\ndatabase = "of_file"\n[agent]\ninterval_s = 5\n')
+    monkeypatch.setenv("WARPMETER_STORE__DSN", "http://variable:8123")
+    monkeypatch.setenv("WARPMETER_AGENT__INTERVAL_S", "2")
+    loaded = config.load(path, {"agent": {"interval_s": 0.5}})
+    assert loaded.store.dsn == "http://variable:8123"
+    assert loaded.store.database == "of_file"
+    assert loaded.agent.interval_s == 0.5
+
+
+def test_maps_and_lists_come_from_variables_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPMETER_KAFKA__OPTIONS", '{"sasl.mechanism": "SCRAM-SHA-512"}')
+    monkeypatch.setenv("WARPMETER_INGEST__TOPICS", '["gpu-samples"]')
+    loaded = config.load()
+    assert loaded.kafka.options == {"sasl.mechanism": "SCRAM-SHA-512"}
+    assert loaded.ingest.topics == ("gpu-samples",)
+
+
+def test_a_list_of_tables_becomes_scrape_targets() -> None:
+    path = write('[[agent.scrape]]\nname = "dcgm"\nurl = "http://127.0.0.1:9400/metrics"\n')
+    assert [each.name for each in config.load(path).agent.scrape] == ["dcgm"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[store]\ndns = 'x'\n", "store.dns: unknown key"),
+        ("[stor]\ndsn = 'x'\n", "unknown table [stor]"),
+        ("[agent]\ninterval_s = 'fast'\n", "agent.interval_s"),
+        ("[store]\ndsn = 'mysql://x'\n", "store.dsn must start with"),
+        ("[ingest]\nbatch_bytes = 99999999999\n", "no batch could ever close"),
+        ("[store]\ninsert_quorum = true\n", "needs store.cluster"),
+        ("[agent]\ninterval_s = 0.01\n", "measure itself"),
+        ("this is not toml", "not valid TOML"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_the_reason(text: str, said: str) -> None:
+    with pytest.raises(config.ConfigError) as refused:
+        config.load(write(text))
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["WARPMETER_STORE__DNS", "WARPMETER_STOR__DSN", "WARPMETER_DSN"])
+def test_an_unknown_variable_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "x")
+    with pytest.raises(config.ConfigError, match=f"unknown variable {name}"):
+        config.load()
+
+
+def test_an_unreadable_file_is_named() -> None:
+    with pytest.raises(config.ConfigError, match=r"cannot read the configuration missing\.toml"):
+        config.load(Path("missing.toml"))
+
+
+def test_secrets_are_masked_when_shown() -> None:
+    settings = config.load(
+        overrides={
+            "store": {"dsn": "https://reader:hunter2@db:8443"},
+            "kafka": {"options": {"sasl.password": "hunter2"}},
+            "engine": {"write_token": "hunter2"},
+        }
+    )
+    shown = config.shown(settings)
+    assert "hunter2" not in str(shown)
+    assert shown["store"]["dsn"] == f"https://reader:{config.MASK}@db:8443"
+
+
+def test_every_table_of_the_settings_is_read() -> None:
+    names = {field.name for field in dataclasses.fields(Settings)}
+    assert names <= set(config._Reader.model_fields)

@@ -1,0 +1,86 @@
+"""Children: started in order, started again, given up with their last words, stopped in reverse."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.wait import until
+from warpmeter import log
+from warpmeter.up.folder import UpError
+from warpmeter.up.supervisor import PERMANENT, Part, Supervisor
+
+
+def part(name: str, code: str, **more: object) -> Part:
+    return Part(name, lambda: subprocess.Popen([sys.executable, "-c", code]), **more)  # type: ignore[arg-type]
+
+
+SLEEP = "import time; time.sleep(600)"
+
+
+@pytest.fixture
+def supervisor() -> Iterator[Supervisor]:
+    made = Supervisor(log.get("test"), lambda name: f"last words of {name}")
+    yield made
+    made.kill()
+
+
+def test_a_part_that_ends_is_started_again(supervisor: Supervisor) -> None:
+    supervisor.start([part("a", SLEEP)])
+    first = supervisor.pids["a"]
+    supervisor._children["a"].process.kill()
+    supervisor._children["a"].process.wait()
+    supervisor.check()
+    assert supervisor.pids["a"] != first
+    assert supervisor._children["a"].process.poll() is None
+
+
+def test_a_part_that_ends_for_good_stops_all_with_its_last_words(supervisor: Supervisor) -> None:
+    supervisor.start([part("a", f"raise SystemExit({PERMANENT})")])
+    supervisor._children["a"].process.wait()
+    with pytest.raises(UpError, match=rf"the a stopped \(status {PERMANENT}\): last words of a"):
+        supervisor.check()
+
+
+def test_a_part_that_never_gets_ready_is_named(supervisor: Supervisor) -> None:
+    with pytest.raises(UpError, match="the a was not ready within 0 s: last words of a"):
+        supervisor.start([part("a", SLEEP, ready=lambda: False, ready_within_s=0.2)])
+
+
+def test_a_part_that_ends_at_its_start_is_named(supervisor: Supervisor) -> None:
+    with pytest.raises(UpError, match="the a ended at its start: last words of a"):
+        supervisor.start([part("a", "raise SystemExit(1)", ready=lambda: False)])
+
+
+def test_what_must_follow_a_start_follows_every_start(supervisor: Supervisor) -> None:
+    done: list[int] = []
+    supervisor.start([part("a", SLEEP, after_start=lambda: done.append(1))])
+    supervisor._children["a"].process.kill()
+    supervisor._children["a"].process.wait()
+    supervisor.check()
+    assert done == [1, 1]
+
+
+def test_parts_stop_in_reverse_and_a_stubborn_one_is_killed(supervisor: Supervisor, tmp_path: Path) -> None:
+    order = tmp_path / "order"
+    polite = (
+        "import signal, sys, time\n"
+        "def end(*_):\n open({!r}, 'a').write(sys.argv[-1]); sys.exit()\n"
+        "signal.signal(signal.SIGTERM, end); open({!r} + sys.argv[-1], 'w'); time.sleep(600)"
+    )
+    stubborn = (
+        f"import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); open({str(order)!r} + 's', 'w'); {SLEEP}"
+    )
+    code = polite.format(str(order), str(order))
+    parts = [
+        Part(name, lambda name=name: subprocess.Popen([sys.executable, "-c", code, name]))  # type: ignore[misc]
+        for name in ("a", "b")
+    ]
+    supervisor.start([*parts, part("s", stubborn, stop_within_s=0.2)])
+    for name in ("a", "b", "s"):
+        until(lambda name=name: Path(f"{order}{name}").exists(), "the handlers")  # type: ignore[misc]
+    supervisor.stop()
+    assert order.read_text() == "ba"
+    assert all(child.process.returncode is not None for child in supervisor._children.values())

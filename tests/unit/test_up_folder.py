@@ -1,0 +1,87 @@
+"""The data folder of `up`: one holder, found by others, honest about what it cannot do."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from warpmeter.up import folder as module
+from warpmeter.up import logs
+from warpmeter.up.folder import Folder, Running, UpError
+
+
+def running(pid: int) -> Running:
+    return Running(
+        pid, time.time(), "127.0.0.1:9092", "http://127.0.0.1:8123", "http://w:t@127.0.0.1:8123", "w", {}, {}
+    )
+
+
+def test_a_second_holder_is_told_who_has_it(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.prepare()
+    held = folder.lock()
+    with pytest.raises(UpError, match=rf"already runs on {tmp_path} \(pid {os.getpid()}\)"):
+        folder.lock()
+    os.close(held)
+    os.close(folder.lock())
+
+
+def test_others_find_what_runs_and_nobody_else_reads_the_token(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.announce(running(os.getpid()))
+    found = folder.running()
+    assert found is not None
+    assert found.pid == os.getpid()
+    assert folder.run_file.stat().st_mode & 0o077 == 0
+    folder.withdraw()
+    assert folder.running() is None
+
+
+@pytest.mark.parametrize("content", ["", "{", "{}", '{"pid": "x"}', "[]"])
+def test_a_broken_run_file_is_no_running_up(tmp_path: Path, content: str) -> None:
+    folder = Folder(tmp_path)
+    folder.run_file.write_text(content)
+    assert folder.running() is None
+
+
+def test_a_run_file_of_a_dead_process_is_no_running_up(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.announce(running(2**22 + 1))
+    assert folder.running() is None
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UpError, match="choose another folder with --data"):
+        Folder(tmp_path / "file" / "data").prepare()
+
+
+def test_a_nearly_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOW_DISK_BYTES", 1 << 62)
+    with pytest.raises(UpError, match="make room"):
+        Folder(tmp_path).prepare()
+
+
+def test_last_words_prefer_the_error_over_later_lines(tmp_path: Path) -> None:
+    log = tmp_path / "part.log"
+    log.write_text(
+        '{"event": "cannot insert", "table": "gpu_samples", "level": "error", "timestamp": "t", "part": "ingest"}\n'
+        '{"event": "stopped", "level": "info"}\n'
+    )
+    assert logs.last_words(log) == "cannot insert table=gpu_samples"
+    log.write_text("Traceback\nValueError: no\n")
+    assert logs.last_words(log) == "ValueError: no"
+    assert "it said nothing" in logs.last_words(tmp_path / "absent.log")
+
+
+def test_a_long_log_is_set_aside_and_its_writer_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "MAX_BYTES", 10)
+    log = tmp_path / "part.log"
+    with logs.open_log(log) as writer:
+        writer.write(b"x" * 20)
+        writer.flush()
+        logs.trim(log)
+        writer.write(b"after")
+    assert log.read_bytes() == b"after"
+    assert (tmp_path / "part.log.1").read_bytes() == b"x" * 20
