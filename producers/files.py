@@ -1,0 +1,32 @@
+"""Read small files of /proc and /sys below an injectable root, as cheaply as Python can."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+CHUNK: Final = 1 << 16
+
+
+def read(path: str) -> bytes:
+    """All of a file; raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = []
+        while part := os.read(descriptor, CHUNK):
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+    finally:
+        os.close(descriptor)
+
+
+def optional(path: str) -> bytes | None:
+    """The same; None when the file is not there, may not be read, or the kernel refuses it (EOPNOTSUPP, EINVAL)."""
+    try:
+        return read(path)
+    except OSError:
+        return None
+
+
+def below(root: Path, *parts: str) -> str:
+    """A path below the root that the agent measures."""
+    return str(root.joinpath(*parts))

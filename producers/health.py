@@ -1,0 +1,90 @@
+"""How every source of this agent fares: a board that the sources report to, and the rows that are published from it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final
+
+from warpmeter.producers.source import Health
+from warpmeter.schemas.generated.source_health_pb2 import Envelope
+
+SourceHealth = Envelope.SourceHealth
+TOPIC: Final = "source-health"
+OK: Final = Health("", "ok")
+
+
+@dataclass
+class _Entry:
+    seconds: float | None = None
+    source: Health = OK
+    subjects: Mapping[str, Health] = field(default_factory=dict)
+
+
+class Board:
+    """The last word of every source; used from all threads.
+
+    A source that is not ok has nothing to say of its subjects, so their rows rest until it is ok again.
+    """
+
+    def __init__(self, host: str, interval_s: float) -> None:
+        self._host = host
+        self._period_ms = round(interval_s * 1000)
+        self._entries: dict[str, _Entry] = {}
+        self._lock = Lock()
+
+    def report(
+        self, name: str, ts: float, seconds: float | None, source: Health = OK, subjects: Sequence[Health] = ()
+    ) -> list[SourceHealth]:
+        """Take the word of source `name`; returns the rows of what changed its state. `seconds`: what the read took."""
+        with self._lock:
+            before = self._entries.get(name)
+            now = _Entry(seconds, source, {health.subject: health for health in subjects})
+            if source.state != "ok" and before is not None:
+                now.subjects = before.subjects
+            self._entries[name] = now
+        return [self._row(name, ts, seconds, health) for health in _changed(before, now)]
+
+    def state(self, name: str) -> str:
+        """State of a source, '' when it has not reported yet."""
+        with self._lock:
+            entry = self._entries.get(name)
+        return entry.source.state if entry else ""
+
+    def rows(self, ts: float) -> list[SourceHealth]:
+        """A row for every source and for each of its subjects that is not ok."""
+        with self._lock:
+            entries = list(self._entries.items())
+        return [self._row(name, ts, entry.seconds, health) for name, entry in entries for health in _standing(entry)]
+
+    def _row(self, name: str, ts: float, seconds: float | None, health: Health) -> SourceHealth:
+        return SourceHealth(
+            host=self._host,
+            ts=ts,
+            period_ms=self._period_ms,
+            source=name,
+            subject=health.subject,
+            state=health.state,
+            seconds=None if health.subject else seconds,
+            why=health.why,
+            count=health.count,
+        )
+
+
+def _standing(entry: _Entry) -> Iterable[Health]:
+    yield entry.source
+    if entry.source.state == "ok":
+        yield from entry.subjects.values()
+
+
+def _changed(before: _Entry | None, now: _Entry) -> Iterable[Health]:
+    """What is to be published at once: new states, and subjects that are well again."""
+    if before is None or before.source.state != now.source.state:
+        yield now.source
+    if now.source.state != "ok" or (before is not None and before.subjects == now.subjects):
+        return
+    old = before.subjects if before else {}
+    for subject, health in now.subjects.items():
+        if subject not in old or old[subject].state != health.state:
+            yield health
+    for subject in old.keys() - now.subjects.keys():
+        yield Health(subject, "ok")
