@@ -3,10 +3,10 @@
 librdkafka's own options in `kafka.options` are passed through and win, so SASL and TLS need no names of ours.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
 from warpmeter.settings import Kafka
@@ -43,9 +43,15 @@ def options(kafka: Kafka, *layers: Mapping[str, Value]) -> Options:
     return merged | dict(kafka.options)
 
 
-def producer(kafka: Kafka, extra: Mapping[str, Value] | None = None) -> Producer:
-    """An idempotent producer; raises KafkaException for options that librdkafka refuses."""
-    return Producer(options(kafka, PRODUCER, extra or {}))
+def producer(
+    kafka: Kafka, extra: Mapping[str, Value] | None = None, on_error: Callable[[KafkaError], None] | None = None
+) -> Producer:
+    """An idempotent producer; raises KafkaException for options that librdkafka refuses.
+
+    `on_error` is called from `poll()` with what is not about a single message: brokers away, a fatal state.
+    """
+    callback = {"error_cb": on_error} if on_error else {}
+    return Producer(options(kafka, PRODUCER, extra or {}) | callback)
 
 
 def consumer(kafka: Kafka, group: str, extra: Mapping[str, Value] | None = None) -> Consumer:

@@ -29,11 +29,17 @@ _TABLE: Final = (
     ),
     Own("warpmeter_shipper_messages_total", "counter", "messages the broker has acknowledged", ("topic",)),
     Own("warpmeter_shipper_queue_bytes", "gauge", "bytes waiting in the producer's queue"),
+    Own(
+        "warpmeter_shipper_lost_messages_total",
+        "counter",
+        "messages that the broker refused for good",
+        ("topic", "why"),
+    ),
     Own("warpmeter_spool_bytes", "gauge", "bytes waiting in the spool on disk"),
     Own(
         "warpmeter_spool_dropped_messages_total",
         "counter",
-        "messages lost because the spool was full or too old",
+        "messages lost in the spool: it was full, they were too old, the disk refused them, or they were corrupt",
         ("why",),
     ),
     Own("warpmeter_ingest_rows_total", "counter", "rows inserted", ("table",)),
