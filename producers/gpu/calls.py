@@ -1,0 +1,105 @@
+"""The plain calls of the table, prepared for one GPU."""
+
+from collections.abc import Iterable, Iterator
+
+from warpmeter.producers.gpu import nvml
+from warpmeter.producers.gpu.found import Found
+from warpmeter.producers.gpu.nvml import GpuProcess, Handle, Numbers, Problem
+from warpmeter.producers.gpu.table import Call
+
+
+class Prepared:
+    """A call on one GPU, by the first of its ways that works here."""
+
+    def __init__(self, call: Call, gpu: Handle) -> None:
+        self.call = call
+        self._ways = self._prepared(gpu)
+        self._way: nvml.Read | None = next(self._ways, None)
+
+    def _prepared(self, gpu: Handle) -> Iterator[nvml.Read]:
+        return (read for way in self.call.ways if (read := way(gpu)) is not None)
+
+    def read(self) -> Numbers | Problem:
+        """Its numbers; `unsupported` when no way is left."""
+        got: Numbers | Problem = nvml.NO_FUNCTION
+        while self._way is not None:
+            got = self._way()
+            if not isinstance(got, Problem) or got.state != "unsupported":
+                return got
+            self._way = next(self._ways, None)
+        return got
+
+
+def took(call: Call, numbers: Numbers, found: Found) -> None:
+    """Puts a call's numbers to its columns; a way that gives fewer leaves the last columns unsupported."""
+    for column, number in zip(call.columns, numbers, strict=False):
+        found.took(column, call.factor, number)
+    if len(numbers) < len(call.columns):
+        found.failed(call.columns[len(numbers) :], nvml.NO_FUNCTION)
+
+
+class Calls:
+    """All of the table's calls that a GPU supports. `slow_every`: reads from one slow read to the next."""
+
+    def __init__(self, gpu: Handle, calls: Iterable[Call], slow_every: int, turn: int) -> None:
+        """`turn`: which of the reads are the slow ones, so that not all GPUs are slow at once."""
+        prepared = [Prepared(call, gpu) for call in calls]
+        self._quick = [each for each in prepared if not each.call.slow]
+        self._slow = [each for each in prepared if each.call.slow]
+        self._slow_every, self._turn, self._reads = slow_every, turn, 0
+
+    def read(self, found: Found) -> Problem | None:
+        """Reads what is due; a Problem ends the read of this GPU."""
+        slow = self._reads == 0 or (self._reads + self._turn) % self._slow_every == 0
+        self._reads += 1
+        return self._read(self._quick, found) or (self._read(self._slow, found) if slow else None)
+
+    @staticmethod
+    def _read(due: list[Prepared], found: Found) -> Problem | None:
+        unsupported: list[Prepared] = []
+        for prepared in due:
+            got = prepared.read()
+            if not isinstance(got, Problem):
+                took(prepared.call, got, found)
+            elif got.fatal:
+                return got
+            else:
+                found.failed(prepared.call.columns, got)
+                unsupported += [prepared] if got.state == "unsupported" else []
+        for prepared in unsupported:
+            due.remove(prepared)
+        return None
+
+
+class ProcessReader:
+    """The processes with a compute context on a GPU, clients of an MPS server included."""
+
+    def __init__(self, gpu: Handle) -> None:
+        self._compute: nvml.ProcessList | None = nvml.compute_processes(gpu)
+        self._mps: nvml.ProcessList | None = nvml.mps_processes(gpu)
+
+    def read(self, found: Found) -> tuple[GpuProcess, ...] | Problem | None:
+        """All of them; None when the list cannot be had; a Problem ends the read of this GPU."""
+        if self._compute is None:
+            return None
+        got = self._compute.read()
+        if isinstance(got, Problem):
+            return got if got.fatal else self._without(got, found)
+        pids = {process.pid for process in got}
+        processes = (*got, *(client for client in self._clients() if client.pid not in pids))
+        found.took("processes", 1, len(processes))
+        return processes
+
+    def _without(self, why: Problem, found: Found) -> Problem | None:
+        found.failed(("processes",), why)
+        self._compute = None if why.state == "unsupported" else self._compute
+        return None
+
+    def _clients(self) -> tuple[GpuProcess, ...]:
+        if self._mps is None:
+            return ()
+        got = self._mps.read()
+        if not isinstance(got, Problem):
+            return got
+        self._mps = None if got.state == "unsupported" else self._mps
+        return ()

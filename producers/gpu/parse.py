@@ -1,0 +1,77 @@
+"""What a snapshot means: rows of `GpuSample` and the health of each GPU and column. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from warpmeter.producers.gpu.device import GpuRaw
+from warpmeter.producers.gpu.found import Gauge
+from warpmeter.producers.gpu.nvml import GpuProcess
+from warpmeter.producers.gpu.reader import Snapshot
+from warpmeter.producers.source import GpuUse, Health
+
+MIB: Final = 1 << 20
+PERMILLE: Final = 1000
+TOLERATED_PERMILLE: Final = 1050
+"""Means over an interval come out a little above the whole; much above is nonsense."""
+
+
+def stored(column: str, value: float) -> int | None:
+    """The stored integer of a scaled value; None for what cannot be (negative, infinite, a ratio above one)."""
+    if not 0 <= value < 2.0**63:
+        return None
+    whole = round(value)
+    if not column.endswith("_permille"):
+        return whole
+    return min(whole, PERMILLE) if whole <= TOLERATED_PERMILLE else None
+
+
+def rates(now: GpuRaw, before: GpuRaw | None, seconds: float | None) -> Iterator[Gauge]:
+    """Counters per second. None between reads of different sessions, where they may have begun again: a count that
+    went down gives nothing."""
+    if before is None or not seconds:
+        return
+    for column, (factor, count) in now.counters.items():
+        _, earlier = before.counters.get(column, (factor, float("inf")))
+        if count >= earlier:
+            yield column, factor, (count - earlier) / seconds
+
+
+def values(gauges: Sequence[Gauge]) -> tuple[dict[str, int], list[str]]:
+    """Columns with their stored integers, and the columns whose number makes no sense."""
+    good: dict[str, int] = {}
+    bad: list[str] = []
+    for column, factor, number in gauges:
+        value = stored(column, number * factor)
+        if value is None:
+            bad.append(column)
+        else:
+            good[column] = value
+    return good, bad
+
+
+def health(snapshot: Snapshot, nonsense: Mapping[str, Sequence[str]]) -> list[Health]:
+    """Every subject that is not `ok`: GPUs by uuid, columns by `uuid/column`. `nonsense`: columns by uuid."""
+    found = [Health(subject, why.state, why.why) for subject, why in snapshot.absent]
+    for gpu in snapshot.gpus:
+        uuid = gpu.identity.uuid
+        for problems in (gpu.unsupported, gpu.failing):
+            found += [Health(f"{uuid}/{column}", why.state, why.why) for column, why in problems.items()]
+        found += [Health(f"{uuid}/{column}", "failed", "NVML gave an impossible value") for column in nonsense[uuid]]
+    return found
+
+
+def uses(snapshot: Snapshot) -> list[GpuUse]:
+    """Processes on GPUs, each once: what is in a MIG instance is not also on its GPU."""
+    cut = {gpu.identity.index for gpu in snapshot.gpus if gpu.identity.gpu_instance is not None}
+    found: list[GpuUse] = []
+    for gpu in snapshot.gpus:
+        whole_of_cut = gpu.identity.gpu_instance is None and gpu.identity.index in cut
+        for process in gpu.processes or ():
+            if not (whole_of_cut and process.gpu_instance is not None):
+                found.append(_use(gpu, process))
+    return found
+
+
+def _use(gpu: GpuRaw, process: GpuProcess) -> GpuUse:
+    used = None if process.used_bytes is None else process.used_bytes // MIB
+    return GpuUse(process.pid, gpu.identity.index, gpu.identity.uuid, used)

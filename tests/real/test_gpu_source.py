@@ -1,0 +1,521 @@
+"""The GPU source against the NVML stand-in, through the real nvidia-ml-py: eight GPUs, and all that befalls them."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pynvml as nvml
+import pytest
+
+from tests.nvml import NvmlStub, Process, ramp
+from warpmeter.producers.gpu import GpuSource
+from warpmeter.producers.gpu.reader import Snapshot
+from warpmeter.producers.source import Attribution, Health, Reading, Sample, SourceError
+
+MIB = 1 << 20
+GPM_COLUMNS = {
+    "sm_active_permille": 2, "sm_occupancy_permille": 3, "tensor_active_permille": 5, "dram_active_permille": 10,
+    "fp64_active_permille": 11, "fp32_active_permille": 12, "fp16_active_permille": 13,
+    "pcie_tx_megabytes_per_s": 20, "pcie_rx_megabytes_per_s": 21,
+    "nvlink_rx_megabytes_per_s": 60, "nvlink_tx_megabytes_per_s": 61,
+}  # fmt: skip
+SLOW_COLUMNS = {
+    "power_limit_deciwatts", "pcie_link_generation", "pcie_link_width", "pcie_replays", "ecc_corrected_errors",
+    "ecc_uncorrected_errors", "remapped_rows_corrected", "remapped_rows_uncorrected",
+}  # fmt: skip
+
+
+class Host:
+    """A host with a GPU source on a clock that only moves with its ticks."""
+
+    def __init__(self, stub: NvmlStub) -> None:
+        self.stub, self.now = stub, 1000.0
+        self.attribution = Attribution()
+        self.source = GpuSource("node1", 1.0, self.attribution, lambda: self.now)
+        self.before: Sample[Snapshot] | None = None
+
+    def tick(self, seconds: float = 1.0) -> Reading:
+        """One read and what it means."""
+        self.now += seconds
+        self.stub.time_s = self.now
+        sample = Sample(1_790_000_000.0 + self.now, self.now, 1.0, self.source.read())
+        reading = self.source.parse(sample, self.before)
+        self.before = sample
+        return reading
+
+    def ticks(self, count: int) -> Reading:
+        """The last of several ticks."""
+        return [self.tick() for _ in range(count)][-1]
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    """Eight H100."""
+    with NvmlStub(tmp_path) as stub, stub.loaded():
+        made = Host(stub)
+        yield made
+        made.source.close()
+
+
+def columns(row: Any) -> dict[str, int]:
+    """The measured columns that a row has."""
+    return {field.name: value for field, value in row.ListFields() if field.number >= 10}
+
+
+def by_uuid(reading: Reading) -> dict[str, Any]:
+    """Rows by uuid."""
+    return {row.uuid: row for row in reading.rows}  # type: ignore[attr-defined]
+
+
+def states(reading: Reading) -> dict[str, str]:
+    """Health by subject."""
+    return {health.subject: health.state for health in reading.health}
+
+
+def unhealthy(reading: Reading, uuid: str) -> dict[str, str]:
+    """State by column, of one GPU."""
+    return {
+        subject.removeprefix(f"{uuid}/"): state
+        for subject, state in states(reading).items()
+        if subject.startswith(uuid)
+    }
+
+
+def test_every_field_of_eight_gpus_is_right(host: Host) -> None:
+    first, second = host.tick(), host.tick()
+    assert len(first.rows) == len(second.rows) == 8
+    for i in range(8):
+        uuid = host.stub.gpus[i].uuid
+        row, later = by_uuid(first)[uuid], by_uuid(second)[uuid]
+        assert (row.host, row.ts, row.period_ms) == ("node1", 1_790_001_001.0, 1000)
+        assert (row.gpu, row.model) == (i, "NVIDIA H100 80GB HBM3")
+        assert not row.HasField("gpu_instance")
+        expected = {
+            "gpu_util_permille": (90 + i) * 10, "mem_copy_util_permille": (50 + i) * 10,
+            "fb_used_mebibytes": 40_000 + i, "fb_total_mebibytes": 81559, "fb_reserved_mebibytes": 600 + i,
+            "power_deciwatts": 5000 + 10 * i, "power_limit_deciwatts": 7000,
+            "energy_joules": 1_000_000 * (i + 1) + 500 * 1001,
+            "temperature_celsius": 60 + i, "mem_temperature_celsius": 70 + i,
+            "sm_clock_megahertz": 1980 - i, "mem_clock_megahertz": 2619, "throttle_reasons": 4,
+            "performance_state": 0, "encoder_util_permille": 0, "decoder_util_permille": (3 + i) * 10,
+            "pcie_link_generation": 5, "pcie_link_width": 16, "pcie_replays": i,
+            "ecc_corrected_errors": 10 + i, "ecc_uncorrected_errors": i,
+            "remapped_rows_corrected": 1 + i, "remapped_rows_uncorrected": i, "processes": 1,
+        }  # fmt: skip
+        assert columns(row) == expected
+        means = {
+            "sm_active_permille": (80 + i) * 10, "sm_occupancy_permille": (40 + i) * 10,
+            "tensor_active_permille": (60 + i) * 10, "dram_active_permille": (50 + i) * 10,
+            "fp64_active_permille": (1 + i) * 10, "fp32_active_permille": (20 + i) * 10,
+            "fp16_active_permille": (10 + i) * 10,
+            "pcie_tx_megabytes_per_s": round((800 + i) * 1.048576),
+            "pcie_rx_megabytes_per_s": round((1600 + i) * 1.048576),
+            "nvlink_rx_megabytes_per_s": round((9000 + i) * 1.048576),
+            "nvlink_tx_megabytes_per_s": round((9500 + i) * 1.048576),
+        }  # fmt: skip
+        quick = {name: value for name, value in expected.items() if name not in SLOW_COLUMNS}
+        assert columns(later) == quick | means | {"energy_joules": expected["energy_joules"] + 500}
+        assert unhealthy(first, uuid) == {"fan_permille": "unsupported"}
+
+
+def test_slow_values_are_in_the_row_of_the_tick_that_read_them_and_no_other(host: Host) -> None:
+    host.tick()
+    rows = [by_uuid(host.tick()) for _ in range(20)]
+    for i in range(8):
+        has = [columns(row[host.stub.gpus[i].uuid]).keys() >= SLOW_COLUMNS for row in rows]
+        assert [tick for tick, slow in enumerate(has) if slow] == [(9 - i) % 10, (9 - i) % 10 + 10]
+    assert host.stub.calls("nvmlDeviceGetRemappedRows") == 8 * 3
+
+
+def test_an_unsupported_call_is_made_once(host: Host) -> None:
+    gpu = host.stub.gpus[2]
+    gpu.unset("power", "encoder_util")
+    gpu.unset_gpm(GPM_COLUMNS["fp16_active_permille"])
+    reading = host.ticks(12)
+    row = columns(by_uuid(reading)[gpu.uuid])
+    assert "power_deciwatts" not in row
+    assert "sm_active_permille" in row
+    expected = {"power_deciwatts", "encoder_util_permille", "fan_permille", "fp16_active_permille"}
+    assert unhealthy(reading, gpu.uuid) == dict.fromkeys(expected, "unsupported")
+    assert (gpu.reads("power"), gpu.reads("fan_speed"), gpu.gpm_reads(13)) == (1, 1, 1)
+    assert "power_deciwatts" in columns(by_uuid(reading)[host.stub.gpus[3].uuid])
+
+
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        (nvml.NVML_ERROR_UNKNOWN, "failed"),
+        (nvml.NVML_ERROR_TIMEOUT, "timeout"),
+        (nvml.NVML_ERROR_NO_PERMISSION, "denied"),
+    ],
+)
+def test_a_failed_call_is_absent_now_and_tried_again(host: Host, error: int, state: str) -> None:
+    host.tick()
+    gpu = host.stub.gpus[1]
+    gpu.fail("temperature", error)
+    for _ in range(2):
+        reading = host.tick()
+        assert not by_uuid(reading)[gpu.uuid].HasField("temperature_celsius")
+        assert by_uuid(reading)[gpu.uuid].power_deciwatts == 5010
+        assert unhealthy(reading, gpu.uuid)["temperature_celsius"] == state
+    gpu.fail("temperature", 0)
+    reading = host.tick()
+    assert by_uuid(reading)[gpu.uuid].temperature_celsius == 61
+    assert "temperature_celsius" not in unhealthy(reading, gpu.uuid)
+
+
+def test_a_failed_slow_call_stays_reported_until_it_works(host: Host) -> None:
+    gpu = host.stub.gpus[0]
+    gpu.fail("remapped_correctable", nvml.NVML_ERROR_UNKNOWN)
+    assert all("remapped_rows_corrected" in unhealthy(host.tick(), gpu.uuid) for _ in range(5))
+    gpu.fail("remapped_correctable", 0)
+    reading = host.ticks(10)
+    assert unhealthy(reading, gpu.uuid) == {"fan_permille": "unsupported"}
+
+
+def test_a_gpm_metric_fails_alone(host: Host) -> None:
+    host.tick()
+    gpu = host.stub.gpus[4]
+    gpu.fail_gpm(GPM_COLUMNS["sm_active_permille"], nvml.NVML_ERROR_UNKNOWN)
+    reading = host.tick()
+    row = by_uuid(reading)[gpu.uuid]
+    assert not row.HasField("sm_active_permille")
+    assert row.HasField("dram_active_permille")
+    assert unhealthy(reading, gpu.uuid)["sm_active_permille"] == "failed"
+    host.stub.fail("nvmlGpmSampleGet", nvml.NVML_ERROR_UNKNOWN, gpu=4)
+    assert set(unhealthy(host.tick(), gpu.uuid)) >= GPM_COLUMNS.keys()
+    host.stub.mend()
+    gpu.fail_gpm(GPM_COLUMNS["sm_active_permille"], 0)
+    assert not by_uuid(host.tick())[gpu.uuid].HasField("sm_active_permille")  # no interval yet
+    assert by_uuid(host.tick())[gpu.uuid].sm_active_permille == 840
+
+
+def test_a_lost_gpu_is_gone_and_the_others_go_on(host: Host) -> None:
+    host.tick()
+    gpu = host.stub.gpus[5]
+    gpu.lost = True
+    for _ in range(30):
+        reading = host.tick()
+        assert len(reading.rows) == 7
+        assert gpu.uuid not in by_uuid(reading)
+        assert unhealthy(reading, gpu.uuid) == {gpu.uuid: "gone"}
+    why = next(health.why for health in reading.health if health.subject == gpu.uuid)
+    assert why.startswith("NVML_ERROR_GPU_IS_LOST: the GPU fell off the bus")
+    assert host.stub.calls("nvmlDeviceGetHandleByIndex_v2") < 8 * 10  # searched with back-off
+    gpu.lost = False
+    reading = host.ticks(60)
+    assert by_uuid(reading)[gpu.uuid].power_deciwatts == 5050
+    assert unhealthy(reading, gpu.uuid) == {"fan_permille": "unsupported"}
+
+
+def test_a_gpu_lost_before_it_was_known_has_its_index(host: Host) -> None:
+    host.stub.gpus[5].lost = True
+    reading = host.tick()
+    assert len(reading.rows) == 7
+    assert states(reading)["gpu 5"] == "gone"
+    host.stub.gpus[5].lost = False
+    assert "gpu 5" not in states(host.ticks(3))
+    assert len(host.tick().rows) == 8
+
+
+def test_a_gpu_that_only_a_new_session_finds_is_found(host: Host) -> None:
+    host.tick()
+    gpu = host.stub.gpus[5]
+    gpu.lost = True
+    sessions = host.stub.calls("nvmlInitWithFlags")
+    for _ in range(300):
+        assert len(host.tick().rows) == 7  # a new session costs the other GPUs no sample
+    assert host.stub.calls("nvmlInitWithFlags") == sessions + 1
+
+
+def test_a_gpu_leaves_and_comes_back(host: Host) -> None:
+    host.tick()
+    gpu = host.stub.gpus[2]
+    gpu.present = False
+    reading = host.tick()
+    assert len(reading.rows) == 7
+    assert unhealthy(reading, gpu.uuid) == {gpu.uuid: "gone"}
+    assert by_uuid(reading)[host.stub.gpus[3].uuid].gpu == 2  # NVML counts anew
+    gpu.present = True
+    reading = host.tick()
+    assert len(reading.rows) == 8
+    assert by_uuid(reading)[host.stub.gpus[3].uuid].gpu == 3
+    assert not unhealthy(reading, gpu.uuid).keys() & {gpu.uuid}
+
+
+def test_a_gpu_on_which_all_fails_has_no_row(host: Host) -> None:
+    host.tick()
+    gpu = host.stub.gpus[6]
+    for function in host.stub.all_calls():
+        if function.startswith(("nvmlDeviceGet", "nvmlGpm")):
+            host.stub.fail(function, nvml.NVML_ERROR_UNKNOWN, gpu=6)
+    reading = host.tick()
+    assert len(reading.rows) == 7
+    assert unhealthy(reading, gpu.uuid) == {gpu.uuid: "failed"}
+    host.stub.mend()
+    assert len(host.ticks(2).rows) == 8
+
+
+def test_a_driver_reload_needs_no_restart(host: Host) -> None:
+    host.tick()
+    host.stub.fail_init(nvml.NVML_ERROR_DRIVER_NOT_LOADED)
+    host.stub.reload_driver()
+    for _ in range(10):
+        with pytest.raises(SourceError, match="kernel module is not loaded") as caught:
+            host.tick()
+        assert caught.value.state == "failed"
+    assert host.stub.calls("nvmlInitWithFlags") <= 6  # with back-off
+    host.stub.fail_init(0)
+    reading = None
+    for _ in range(10):
+        try:
+            reading = host.tick()
+        except SourceError:
+            continue
+    assert reading is not None
+    assert len(reading.rows) == 8
+    assert set(states(reading).values()) == {"unsupported"}
+
+
+def test_a_quick_driver_reload_costs_no_tick(host: Host) -> None:
+    host.tick()
+    host.stub.gpus[0].unset("power")
+    assert "power_deciwatts" in unhealthy(host.tick(), host.stub.gpus[0].uuid)
+    host.stub.gpus[0].set(power=1000)
+    host.stub.reload_driver()
+    reading = host.tick()
+    assert len(reading.rows) == 8
+    assert by_uuid(reading)[host.stub.gpus[0].uuid].power_deciwatts == 10  # asked anew in the new session
+
+
+def test_no_rate_and_no_mean_spans_a_reload(host: Host) -> None:
+    host.ticks(2)
+    host.stub.reload_driver()
+    assert not any(row.HasField("sm_active_permille") for row in by_uuid(host.tick()).values())
+    assert all(row.HasField("sm_active_permille") for row in by_uuid(host.tick()).values())
+
+
+def test_without_gpm_field_values_are_counted(host: Host) -> None:
+    gpu = host.stub.gpus[1]
+    gpu.set(gpm_supported=0)
+    gpu.set_field(nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, ramp(5e9, 300e6))
+    gpu.set_field(nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES, ramp(0, 600e6))
+    gpu.set_field(nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, ramp(0, 1e6))
+    gpu.set_field(nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, ramp(0, 2e6))
+    first, second, missed = host.tick(), host.tick(), host.tick(3.0)
+    assert not by_uuid(first)[gpu.uuid].HasField("pcie_tx_megabytes_per_s")
+    expected = {
+        "pcie_tx_megabytes_per_s": 300, "pcie_rx_megabytes_per_s": 600,
+        "nvlink_tx_megabytes_per_s": 1024, "nvlink_rx_megabytes_per_s": 2048,
+    }  # fmt: skip
+    for reading in (second, missed):
+        assert columns(by_uuid(reading)[gpu.uuid]).items() >= expected.items()
+        assert unhealthy(reading, gpu.uuid).keys() == (GPM_COLUMNS.keys() - expected.keys()) | {"fan_permille"}
+    gpu.set_field(nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, 0)  # began again
+    row = by_uuid(host.tick())[gpu.uuid]
+    assert not row.HasField("pcie_tx_megabytes_per_s")
+    assert row.pcie_rx_megabytes_per_s == 600
+    assert host.stub.calls("nvmlDeviceGetPcieThroughput") == 0
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Waits until a condition holds, five seconds at most."""
+    deadline = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_where_nothing_else_gives_pcie_a_thread_measures_it(host: Host) -> None:
+    gpu = host.stub.gpus[3]
+    gpu.set(gpm_supported=0)
+    host.tick()
+    wait_for(lambda: host.stub.gpus[3].reads("pcie_rx") == 1)
+    wait_for(lambda: gpu.uuid in by_uuid(host.tick()) and host.stub.gpus[3].reads("pcie_rx") > 2)
+    took = time.monotonic()
+    host.source.read()
+    assert time.monotonic() - took < 0.02  # the call itself takes 20 ms
+    wait_for(lambda: by_uuid(host.tick())[gpu.uuid].pcie_tx_megabytes_per_s == 800)
+    uuids = unhealthy(host.tick(), gpu.uuid)
+    assert {"nvlink_tx_megabytes_per_s", "sm_active_permille"} <= uuids.keys()
+    assert "pcie_tx_megabytes_per_s" not in uuids
+
+
+def test_a_measurement_of_the_thread_is_published_once(host: Host) -> None:
+    gpu = host.stub.gpus[3]
+    gpu.set(gpm_supported=0)
+    host.tick()
+    wait_for(lambda: gpu.reads("pcie_rx") == 1)
+    wait_for(lambda: by_uuid(host.tick())[gpu.uuid].HasField("pcie_tx_megabytes_per_s"))
+    host.stub.hang("nvmlDeviceGetPcieThroughput", 0.3)
+    seen = [by_uuid(host.tick())[gpu.uuid].HasField("pcie_tx_megabytes_per_s") for _ in range(6)]
+    assert seen.count(True) <= 1
+    assert unhealthy(host.tick(), gpu.uuid)["pcie_tx_megabytes_per_s"] == "timeout"
+    host.stub.mend()
+
+
+def test_jobs_and_processes(host: Host) -> None:
+    host.attribution.set_jobs({10_000: "a", 51: "b", 52: "a"})
+    host.stub.gpus[1].set_processes(Process(51, 100 * MIB), Process(52, None), Process(53, kind=2), Process(54, kind=3))
+    host.stub.gpus[2].set_processes()
+    rows = by_uuid(host.tick())
+    one, two = (rows[host.stub.gpus[i].uuid] for i in (1, 2))
+    assert (list(one.job_ids), one.processes) == (["a", "b"], 3)
+    assert (list(two.job_ids), two.processes) == ([], 0)
+    assert list(rows[host.stub.gpus[0].uuid].job_ids) == ["a"]
+    used = host.attribution.gpu_uses(host.now)
+    assert used is not None
+    assert [(use.pid, use.gpu, use.memory_mebibytes) for use in used[:4]] == [
+        (10_000, 0, 39_000),
+        (51, 1, 100),
+        (52, 1, None),
+        (54, 1, 1024),
+    ]
+
+
+def test_more_processes_than_there_was_room_for(host: Host) -> None:
+    host.stub.gpus[0].set_processes(*(Process(100 + i) for i in range(50)))
+    assert by_uuid(host.tick())[host.stub.gpus[0].uuid].processes == 50
+
+
+def test_mig_instances_have_rows_of_their_own(host: Host) -> None:
+    gpu = host.stub.gpus[4]
+    first, second = gpu.add_mig(0, gpu_instance=3), gpu.add_mig(2, gpu_instance=5, compute_instance=1)
+    first.set_memory(9856 * MIB, 100 * MIB, 16 * MIB)
+    first.set_gpm(2, 50)
+    gpu.unset("gpu_util")
+    gpu.set_processes(Process(51, 90 * MIB, gpu_instance=3, compute_instance=0))
+    host.attribution.set_jobs({51: "job"})
+    host.tick()
+    reading = host.tick()
+    rows = by_uuid(reading)
+    assert len(rows) == 10
+    row = rows[first.uuid]
+    assert (row.gpu, row.gpu_instance, row.compute_instance) == (4, 3, 0)
+    assert row.model == "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
+    assert columns(row) == {
+        "fb_used_mebibytes": 100, "fb_total_mebibytes": 9856, "fb_reserved_mebibytes": 16, "processes": 1,
+        "sm_active_permille": 500,
+    }  # fmt: skip
+    assert (list(row.job_ids), list(rows[gpu.uuid].job_ids)) == (["job"], ["job"])
+    assert (rows[second.uuid].compute_instance, rows[second.uuid].processes) == (1, 0)
+    used = host.attribution.gpu_uses(host.now)
+    assert used is not None
+    assert [use.uuid for use in used if use.pid == 51] == [first.uuid]  # once, not on the whole GPU too
+
+
+def test_mig_instances_come_and_go(host: Host) -> None:
+    host.tick()
+    mig = host.stub.gpus[0].add_mig(0, gpu_instance=3)
+    reading = host.ticks(11)
+    assert mig.uuid in by_uuid(reading)
+    mig.remove()
+    reading = host.tick()
+    assert mig.uuid not in by_uuid(reading)
+    assert not any(subject.startswith("MIG") for subject in states(host.ticks(2)))
+    assert len(host.tick().rows) == 8
+
+
+def test_an_impossible_value_is_failed_not_published(host: Host) -> None:
+    host.tick()
+    gpu = host.stub.gpus[0]
+    gpu.set_gpm(GPM_COLUMNS["sm_active_permille"], 7e9)
+    gpu.set_gpm(GPM_COLUMNS["dram_active_permille"], float("nan"))
+    gpu.set_gpm(GPM_COLUMNS["tensor_active_permille"], 100.4)
+    reading = host.tick()
+    row = by_uuid(reading)[gpu.uuid]
+    assert not row.HasField("sm_active_permille")
+    assert not row.HasField("dram_active_permille")
+    assert row.tensor_active_permille == 1000
+    assert {"sm_active_permille", "dram_active_permille"} <= unhealthy(reading, gpu.uuid).keys()
+
+
+def test_a_hanging_call_holds_only_its_reader(host: Host) -> None:
+    host.tick()
+    host.stub.hang("nvmlDeviceGetPowerUsage", 0.3, gpu=0)
+    reading = threading.Thread(target=host.tick)
+    reading.start()
+    before = time.monotonic()
+    assert sum(range(1000)) == 499_500  # Python goes on: the call holds no interpreter lock
+    assert time.monotonic() - before < 0.2
+    assert reading.is_alive()
+    reading.join()
+
+
+def test_an_old_driver_is_read_by_the_older_calls(tmp_path: Path) -> None:
+    without = (
+        "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetTemperatureV", "nvmlDeviceGetCurrentClocksEventReasons",
+        "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v3",
+        "nvmlDeviceGetMPSComputeRunningProcesses_v2", "nvmlGpmQueryDeviceSupport", "nvmlDeviceGetMigMode",
+    )  # fmt: skip
+    with NvmlStub(tmp_path, without=without) as stub, stub.loaded():
+        host = Host(stub)
+        reading = host.tick()
+        row = by_uuid(reading)[stub.gpus[1].uuid]
+        assert (row.temperature_celsius, row.throttle_reasons, row.processes) == (61, 4, 1)
+        assert row.fb_used_mebibytes == 40_001 + 601  # the first version counts what the driver keeps
+        assert unhealthy(reading, stub.gpus[1].uuid)["fb_reserved_mebibytes"] == "unsupported"
+        host.source.close()
+
+
+def test_no_library_is_unsupported_and_cheap(tmp_path: Path) -> None:
+    stub = NvmlStub(tmp_path)
+    host = Host(stub)
+    for _ in range(50):
+        with pytest.raises(SourceError, match=r"libnvidia-ml\.so\.1 is not on this host") as caught:
+            host.tick()
+        assert caught.value.state == "unsupported"
+    with stub.loaded():
+        with pytest.raises(SourceError):
+            host.tick()  # it is looked for every 60 s
+        assert len(host.tick(20).rows) == 8
+        host.source.close()
+
+
+UPGRADE = """
+import os, shutil, sys
+from pathlib import Path
+import pynvml
+from tests.nvml import NvmlStub
+from tests.nvml.stub import build
+from tests.real.test_gpu_source import Host
+from warpmeter.producers.source import SourceError
+
+folder = Path(sys.argv[1])
+stub, newer = NvmlStub(folder, gpus=2, without=("nvmlDeviceGetTemperatureV",)), build()
+installed = folder / "libnvidia-ml.so.1"
+shutil.copy(stub.library, installed)
+host = Host(stub)
+host.tick()
+stub.fail_init(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
+stub.reload_driver()
+try:
+    host.tick()
+except SourceError as error:
+    assert "different versions" in str(error), error
+shutil.copy(newer, folder / "new")
+os.replace(folder / "new", installed)
+stub.fail_init(0)
+assert len(host.tick(2).rows) == 2
+print(stub.calls("nvmlDeviceGetTemperatureV"), stub.calls("nvmlDeviceGetTemperature"))
+"""
+
+
+def test_an_upgraded_driver_is_loaded_from_disk(tmp_path: Path) -> None:
+    environment = NvmlStub(tmp_path).environment()
+    environment["LD_LIBRARY_PATH"] = str(tmp_path)
+    run = subprocess.run(
+        [sys.executable, "-c", UPGRADE, str(tmp_path)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == ["2", "2"]
+
+
+def test_health_says_what_and_why(host: Host) -> None:
+    reading = host.tick()
+    uuid = host.stub.gpus[0].uuid
+    assert Health(f"{uuid}/fan_permille", "unsupported", "NVML_ERROR_NOT_SUPPORTED") in reading.health
