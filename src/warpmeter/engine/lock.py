@@ -1,0 +1,49 @@
+"""One process a folder: chDB itself says only `Error initializing EmbeddedServer` to a second one."""
+
+import fcntl
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+LOW_DISK_BYTES: Final = 64 << 20
+
+
+class StartError(Exception):
+    """The engine cannot start; the message is one line that says why and what to do."""
+
+
+def prepare(folder: Path) -> Path:
+    """Make the data folder and return its real path. Raises StartError when it cannot be used."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        real = folder.resolve(strict=True)
+        free = shutil.disk_usage(real).free
+    except OSError as error:
+        raise StartError(f"cannot use the data folder {folder}: {error.strerror}; choose another one") from error
+    if not os.access(real, os.R_OK | os.W_OK | os.X_OK):
+        raise StartError(f"cannot write to the data folder {folder}; make it yours, or choose another one")
+    if "?" in str(real):
+        raise StartError(f"the data folder {folder} has a `?` in its name, which chDB cannot open; rename it")
+    if free < LOW_DISK_BYTES:
+        raise StartError(f"{folder} has {free >> 20} MiB left and needs {LOW_DISK_BYTES >> 20}: make room")
+    return real
+
+
+def hold(folder: Path) -> int:
+    """Lock the folder until this process ends; returns the descriptor. Raises StartError naming the holder."""
+    try:
+        descriptor = os.open(folder / "engine.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StartError(f"cannot write to the data folder {folder}: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        holder = os.pread(descriptor, 20, 0).decode() or "unknown"
+        os.close(descriptor)
+        raise StartError(
+            f"another engine (pid {holder}) has the data folder {folder} open; stop it, or choose another folder"
+        ) from error
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    return descriptor

@@ -1,0 +1,81 @@
+"""The process: hold the folder, open the engine, answer HTTP, end well."""
+
+import asyncio
+import socket
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+
+from warpmeter import log
+from warpmeter.engine import access, lock
+from warpmeter.engine.app import App
+from warpmeter.engine.lock import StartError
+from warpmeter.engine.session import Engine
+
+_GRACE_S: Final = 4.0
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """How to serve; `database` is used where a request names none. Port 0 takes any."""
+
+    folder: Path
+    listen: str = "127.0.0.1"
+    port: int = 8123
+    write_token: str = ""
+    database: str = "default"
+    threads: int = 4
+
+
+def bind(listen: str, port: int) -> socket.socket:
+    """A listening socket. Raises StartError when the port is taken or the address is not this machine's."""
+    family = socket.AF_INET6 if ":" in listen else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((listen, port))
+        found.listen(256)
+    except OSError as error:
+        found.close()
+        raise StartError(f"cannot listen on {listen}:{port}: {error.strerror}; choose another port") from error
+    return found
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, which on SIGTERM or SIGINT stops accepting, lets requests finish for a while, then ends them."""
+
+    def __init__(self, config: uvicorn.Config, app: App) -> None:
+        super().__init__(config)
+        self._app = app
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End: what still runs after the grace is killed, so that its client hears an exception."""
+        late = asyncio.get_running_loop().call_later(_GRACE_S - 1, lambda: asyncio.ensure_future(self._app.kill_all()))
+        try:
+            await super().shutdown(sockets)
+        finally:
+            late.cancel()
+
+
+def serve(options: EngineOptions) -> None:
+    """Serve until SIGTERM or SIGINT. Raises StartError, one line, when it cannot start."""
+    logger = log.get("engine")
+    with ExitStack() as stack:
+        folder = lock.prepare(options.folder)
+        lock.hold(folder)
+        listening = stack.enter_context(bind(options.listen, options.port))
+        private = Path(stack.enter_context(access.private_folder()))
+        engine = Engine(folder, private, options.database)
+        stack.callback(engine.close)
+        app = App(engine, options.write_token, options.threads)
+        stack.callback(app.close)
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=int(_GRACE_S),
+            h11_max_incomplete_event_size=1 << 20, server_header=False,
+        )  # fmt: skip
+        logger.info("serving", address="http://{}:{}".format(*listening.getsockname()[:2]), folder=str(folder))
+        _Server(config, app).run(sockets=[listening])
+    logger.info("stopped")

@@ -1,0 +1,179 @@
+"""Just enough of ClickHouse's lexer to know what a statement is and where its format and its data stand.
+
+Nothing here decides who may do what to a table: the engine does (`access`). What is decided here is what the engine
+does *before* any check of rights, in its client half: writing and reading files by `INTO OUTFILE` and
+`FROM INFILE`, and several statements in one text.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from warpmeter.engine.errors import INTO_OUTFILE_NOT_ALLOWED, SYNTAX_ERROR, refuse
+
+
+class Kind(Enum):
+    """How a statement is run: `SELECT` streams out, `INSERT` takes data, all else answers at once."""
+
+    SELECT = auto()
+    INSERT = auto()
+    OTHER = auto()
+
+
+class Token(Enum):
+    """The classes of tokens that matter here."""
+
+    WORD = auto()
+    NAME = auto()
+    STRING = auto()
+    SYMBOL = auto()
+
+
+@dataclass(frozen=True)
+class Lexeme:
+    """One token: `text` is the word as written, or the unquoted name, or the symbol."""
+
+    token: Token
+    text: str
+    start: int
+    end: int
+
+    def is_word(self, *words: str) -> bool:
+        """Whether this is one of these keywords (given in upper case)."""
+        return self.token is Token.WORD and self.text.upper() in words
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement cut where the endpoint needs it: `head` before `FORMAT`, `tail` after its name."""
+
+    kind: Kind
+    head: bytes
+    format: str | None
+    tail: bytes = b""
+    data: bytes = b""
+
+
+# The order matters: a token is the first alternative that matches. Comments do not nest, which sees more tokens than
+# a lexer in which they do, and so errs to the side of refusing.
+_LEXER: Final = re.compile(
+    rb"""
+    (?P<space>(?:[\s\x00\x0b]|\xc2\xa0|\xef\xbb\xbf|\xe2\x80[\x80-\x8f\xa8-\xaf]|\xe2\x81\xa0|\xe3\x80\x80)+
+      | --[^\n]* | \#[!\ ][^\n]* | /\*.*?\*/)
+  | (?P<string>'(?:[^'\\]|\\.|'')*' | \xe2\x80\x98.*?\xe2\x80\x99 | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$)
+  | (?P<name>`(?:[^`\\]|\\.|``)*` | "(?:[^"\\]|\\.|"")*" | \xe2\x80\x9c.*?\xe2\x80\x9d)
+  | (?P<word>\w[\w$]*)
+  | (?P<open>['"`]|/\*)
+  | (?P<symbol>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE: Final = re.compile(r"\\x([0-9a-fA-F]{2})|\\(.)", re.DOTALL)
+_DATA_START: Final = re.compile(rb"[ \t\f]*(?:\r?\n)?")
+_STREAMED: Final = ("SELECT", "WITH", "FROM")
+
+
+def _unquoted(raw: bytes) -> str:
+    inner = raw[3:-3] if raw[:1] == b"\xe2" else raw[1:-1]
+    text = inner.decode(errors="replace")
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else found[2], text)
+
+
+def lexemes(text: bytes) -> Iterator[Lexeme]:
+    """The tokens of `text` in order, comments left out; lazily, so that data after a statement is never read.
+
+    Raises EngineError (SYNTAX_ERROR) at a quote or comment without an end.
+    """
+    at = 0
+    while at < len(text):
+        found = _LEXER.match(text, at)
+        assert found is not None  # the last alternative matches any byte
+        at = found.end()
+        if found["open"]:
+            raise refuse(SYNTAX_ERROR, f"Syntax error: {found[0].decode()} at position {found.start() + 1} has no end.")
+        if found["word"]:
+            yield Lexeme(Token.WORD, found[0].decode(errors="replace"), found.start(), at)
+        elif found["name"]:
+            yield Lexeme(Token.NAME, _unquoted(found[0]), found.start(), at)
+        elif found["string"]:
+            yield Lexeme(Token.STRING, "", found.start(), at)
+        elif not found["space"]:
+            yield Lexeme(Token.SYMBOL, found[0].decode(errors="replace"), found.start(), at)
+
+
+def parse(text: bytes) -> Statement:
+    """Cut one statement; for an `INSERT` with data of its own in the text, `data` is what follows.
+
+    Raises EngineError when there is none, when there are several, or when it reads or writes files.
+    """
+    found = lexemes(text)
+    first = next(found, None)
+    if first is None or first.text == ";":
+        raise refuse(SYNTAX_ERROR, "Syntax error: Empty query.")
+    if first.is_word("INSERT"):
+        return _insert(text, first, found)
+    tokens = _one_statement([first, *found])
+    _no_files(tokens)
+    head = text[: tokens[-1].end]
+    if (first.is_word(*_STREAMED) or first.text == "(") and not _writes(tokens):
+        return _select(text, tokens)
+    return Statement(Kind.OTHER, head, None)
+
+
+def _one_statement(tokens: list[Lexeme]) -> list[Lexeme]:
+    while tokens[-1].text == ";" and tokens[-1].token is Token.SYMBOL:
+        tokens.pop()
+    if any(each.text == ";" and each.token is Token.SYMBOL for each in tokens):
+        raise refuse(SYNTAX_ERROR, "Syntax error: Multi-statements are not allowed.")
+    return tokens
+
+
+def _no_files(tokens: list[Lexeme]) -> None:
+    for one, two in zip(tokens, tokens[1:], strict=False):
+        if (one.is_word("INTO") and two.is_word("OUTFILE")) or (one.is_word("FROM") and two.is_word("INFILE")):
+            raise refuse(INTO_OUTFILE_NOT_ALLOWED, f"{one.text} {two.text} is not allowed over HTTP.")
+
+
+def _writes(tokens: list[Lexeme]) -> bool:
+    return any(one.is_word("INSERT") and two.is_word("INTO") for one, two in zip(tokens, tokens[1:], strict=False))
+
+
+def _select(text: bytes, tokens: list[Lexeme]) -> Statement:
+    for at in range(len(tokens) - 2, 0, -1):
+        last = at + 2 == len(tokens)
+        if (
+            tokens[at].is_word("FORMAT")
+            and tokens[at + 1].token is not Token.SYMBOL
+            and (last or tokens[at + 2].is_word("SETTINGS"))
+        ):
+            tail = b"" if last else text[tokens[at + 2].start : tokens[-1].end]
+            return Statement(Kind.SELECT, text[: tokens[at - 1].end], tokens[at + 1].text, tail)
+    return Statement(Kind.SELECT, text[: tokens[-1].end], None)
+
+
+def _insert(text: bytes, first: Lexeme, rest: Iterator[Lexeme]) -> Statement:
+    depth = 0
+    tokens = [first]
+    for each in rest:
+        tokens.append(each)
+        depth += {"(": 1, ")": -1}.get(each.text, 0) if each.token is Token.SYMBOL else 0
+        if depth or len(tokens) < 4:
+            continue
+        if tokens[-2].is_word("FORMAT") and each.token in (Token.WORD, Token.NAME):
+            return _with_data(text, tokens, text[: tokens[-3].end], each.text)
+        if each.is_word("VALUES"):
+            return _with_data(text, tokens, text[: tokens[-2].end], "Values")
+        if each.is_word("SELECT", "WITH"):
+            break
+    tokens = _one_statement([*tokens, *rest])
+    _no_files(tokens)
+    return Statement(Kind.OTHER, text[: tokens[-1].end], None)
+
+
+def _with_data(text: bytes, tokens: list[Lexeme], head: bytes, name: str) -> Statement:
+    _no_files(tokens)
+    skipped = _DATA_START.match(text, tokens[-1].end)
+    assert skipped is not None
+    return Statement(Kind.INSERT, head, name, data=text[skipped.end() :])
