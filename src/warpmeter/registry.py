@@ -1,0 +1,124 @@
+"""Confluent's wire format, and the registration of our schemas at a Schema Registry.
+
+Only where `kafka.schema_registry_url` is set; without one, values are bare Protobuf. A framed value starts with a
+zero byte and a bare Envelope with 0x0a, so a reader can tell them apart: `unframed` takes both.
+
+API: https://docs.confluent.io/platform/current/schema-registry/develop/api.html
+"""
+
+import base64
+import json
+import struct
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+from warpmeter.schemas.topics import Topic
+
+MAGIC: Final = b"\0"
+FIRST_MESSAGE: Final = b"\0"  # message indexes [0]: the file's first message, our Envelope, in short
+CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+INCOMPATIBLE: Final = 409
+
+
+class RegistryError(Exception):
+    """The registry is away or refuses; the message says which, and what to do."""
+
+
+class FramingError(ValueError):
+    """A value starts like a framed one and is not."""
+
+
+class Registry:
+    """Registers schemas at `url` (user and password in it are sent as HTTP basic authentication).
+
+    Subjects follow Confluent's TopicNameStrategy: `<topic>-value`. An id is asked for once and kept.
+    """
+
+    def __init__(self, url: str, prefix: str, timeout_s: float = 10.0) -> None:
+        self._url, self._headers = _split(url)
+        self._prefix, self._timeout_s = prefix, timeout_s
+        self._frames: dict[str, bytes] = {}
+
+    def frame(self, topic: Topic) -> bytes:
+        """What goes in front of each value of a topic; registers its schema at the first call.
+
+        Registering the same schema again gives the same id. Raises RegistryError, and may be called again.
+        """
+        if topic.name not in self._frames:
+            self._frames[topic.name] = MAGIC + struct.pack(">I", self._register(topic)) + FIRST_MESSAGE
+        return self._frames[topic.name]
+
+    def _register(self, topic: Topic) -> int:
+        subject = f"{topic.full_name(self._prefix)}-value"
+        path = f"/subjects/{quote(subject, safe='')}/versions"
+        reply = self._post(path, {"schemaType": "PROTOBUF", "schema": topic.proto}, subject)
+        number = reply.get("id")
+        if not isinstance(number, int):
+            raise RegistryError(f"the Schema Registry at {self._url} gave no id for {subject}; is it one?")
+        return number
+
+    def _post(self, path: str, body: Mapping[str, Any], subject: str) -> dict[str, Any]:
+        from urllib import error, request  # 4 MiB that an agent without a registry does not need
+
+        asked = request.Request(self._url + path, json.dumps(body).encode(), self._headers, method="POST")
+        try:
+            with request.urlopen(asked, timeout=self._timeout_s) as reply:
+                return dict(json.load(reply))
+        except error.HTTPError as refused:
+            raise RegistryError(self._refused(refused.code, _message(refused.read()), subject)) from refused
+        except (OSError, ValueError) as away:
+            reason = getattr(away, "reason", away)
+            raise RegistryError(
+                f"cannot reach the Schema Registry at {self._url}: {reason}; is kafka.schema_registry_url right?"
+            ) from away
+
+    def _refused(self, status: int, message: str, subject: str) -> str:
+        if status == INCOMPATIBLE:
+            return f"{subject} at {self._url} holds a schema that ours is not compatible with: {message}"
+        if status in (401, 403):
+            return f"the Schema Registry at {self._url} forbids to register {subject} ({status}): {message}"
+        return f"the Schema Registry at {self._url} answered {status} to {subject}: {message}"
+
+
+def unframed(value: bytes) -> bytes:
+    """The bare Protobuf of a value, framed or not; raises FramingError when the frame is cut or malformed."""
+    if not value.startswith(MAGIC):
+        return value
+    count, at = _zigzag(value, 5)
+    for _ in range(count):
+        _, at = _zigzag(value, at)
+    return value[at:]
+
+
+def _zigzag(value: bytes, at: int) -> tuple[int, int]:
+    """A non-negative zigzag varint at `at`, and where it ends."""
+    number = shift = 0
+    while at < len(value) and shift < 35:
+        byte = value[at]
+        number |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            if number & 1:
+                break
+            return number >> 1, at
+    raise FramingError("a value starts with the Schema Registry's magic byte, and no frame follows")
+
+
+def _split(url: str) -> tuple[str, dict[str, str]]:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise RegistryError("kafka.schema_registry_url must be http(s)://host[:port]")
+    headers = {"Content-Type": CONTENT_TYPE, "Accept": CONTENT_TYPE}
+    if parts.username:
+        login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", "")), headers
+
+
+def _message(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return body[:200].decode(errors="replace")
