@@ -3,6 +3,7 @@
 A client serialises its calls, so each thread takes its own: `client(store)` keeps one a thread.
 """
 
+import logging
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +17,7 @@ from warpmeter.settings import Store
 __all__ = ["Client", "ClickHouseError", "client", "connect"]
 
 _clients = threading.local()
+logging.getLogger("clickhouse_connect").addHandler(logging.NullHandler())  # its errors are raised as well
 
 
 def connect(store: Store, database: str | None = None, settings: Mapping[str, Any] | None = None) -> Client:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -44,7 +45,18 @@ def explained(*expected: type[Exception]) -> Iterator[None]:
     except Exception as error:
         if not isinstance(error, (*expected, UpError, config.ConfigError)):
             raise
-        fail(str(error))
+        fail(_worded(error))
+
+
+def _worded(error: Exception) -> str:
+    """The error's own words; for a store that cannot be reached, what to do in place of the transport's."""
+    text = str(error)
+    if refused := re.search(r"HTTPS?ConnectionPool\(host='([^']+)', port=(\d+)\): Max retries", text):
+        return (
+            f"cannot reach ClickHouse at {refused[1]}:{refused[2]}: start it (`warpmeter up` brings one), or name yours"
+            " with --store or store.dsn"
+        )
+    return text
 
 
 def settings(data: Path | None = None, **tables: Mapping[str, Any]) -> Settings:

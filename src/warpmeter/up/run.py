@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 from warpmeter import launch, log, migrate, tansu, topics
-from warpmeter.settings import Metrics, Settings
+from warpmeter.settings import Metrics, Settings, Store
+from warpmeter.store import ClickHouseError, connect
 from warpmeter.up import logs
 from warpmeter.up.folder import Folder, Running, UpError
 from warpmeter.up.supervisor import Part, Supervisor
@@ -22,7 +23,7 @@ from warpmeter.up.supervisor import Part, Supervisor
 WRITER: Final = "warpmeter_writer"
 CHECK_EVERY_S: Final = 0.2
 TRIM_EVERY_S: Final = 60.0
-DEMO: Final = ("--hosts", "64", "--gpus", "8")
+DEMO: Final = ("--hosts", "64", "--gpus", "8", "--interval", "5s", "--backfill", "1h")
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def _free_port() -> int:
 def _free_metrics_ports(settings: Settings) -> Metrics:
     """The usual ports of the parts' own metrics, or free ones where another process has them."""
     ports = settings.metrics
-    taken = {
+    taken: dict[str, Any] = {
         name: _free_port()
         for name in ("agent_port", "ingest_port", "engine_port")
         if (port := getattr(ports, name)) and _port_taken(port, ports.listen)
@@ -149,8 +150,17 @@ def _engine(asked: Plan) -> Part:
         "engine",
         lambda: _spawn(asked, "engine", "warpmeter.engine"),
         ready=_answers(f"http://127.0.0.1:{asked.settings.engine.port}/ping"),
-        after_start=lambda: migrate.apply(asked.settings.store),
+        after_start=lambda: migrate_store(asked.settings.store),
     )
+
+
+def migrate_store(store: Store) -> None:
+    """Bring the tables up to date; raises UpError when they cannot be."""
+    try:
+        with connect(store, database="default") as client:
+            migrate.apply(client, store)
+    except (migrate.MigrationError, ClickHouseError) as error:
+        raise UpError(f"cannot prepare the tables: {error}") from error
 
 
 def _parts(asked: Plan) -> tuple[list[Part], list[Part]]:
@@ -161,7 +171,8 @@ def _parts(asked: Plan) -> tuple[list[Part], list[Part]]:
         Part("agent", lambda: _spawn(asked, "agent", "warpmeter.producers")),
     ]
     if asked.demo:
-        work.append(Part("simulate", lambda: _spawn(asked, "simulate", "warpmeter.simulate", DEMO)))
+        fleet = (*DEMO, "--resume", str(asked.folder.root / "simulated"))
+        work.append(Part("simulate", lambda: _spawn(asked, "simulate", "warpmeter.simulate", fleet)))
     return base, work
 
 

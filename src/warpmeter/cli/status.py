@@ -1,0 +1,91 @@
+"""`warpmeter status`: what runs, how far behind it is, how fresh the tables are, and what went wrong last."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from warpmeter import store
+from warpmeter.settings import Settings
+from warpmeter.up import logs
+from warpmeter.up.folder import Folder
+
+FRESHNESS: Final = """
+SELECT table, sum(rows) AS rows, count() AS spans, max(max_ts) AS newest,
+       dateDiff('millisecond', max(max_ts), now64(3)) / 1000 AS behind_s
+FROM ingest_batches WHERE inserted_at > now() - INTERVAL 1 DAY GROUP BY table ORDER BY table
+"""
+UNHEALTHY: Final = """
+SELECT host, source, subject, state, why, since FROM source_health_now WHERE state NOT IN ('ok', 'unsupported')
+ORDER BY host, source, subject LIMIT 50
+"""
+LOG_LINES: Final = 3
+
+
+@dataclass(frozen=True)
+class Part:
+    """One process of a running `up`; memory in bytes, CPU time in seconds since its start."""
+
+    name: str
+    pid: int
+    state: str
+    rss_bytes: int | None
+    cpu_s: float | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """All of it; `problems` is what could not be asked, in words."""
+
+    parts: Sequence[Part]
+    freshness: Sequence[Mapping[str, Any]]
+    lag: Sequence[Mapping[str, Any]]
+    unhealthy: Sequence[Mapping[str, Any]]
+    errors: Sequence[Mapping[str, Any]]
+    problems: Sequence[str]
+
+
+def report(settings: Settings, data: Path) -> Report:
+    """Ask everything that can be asked; nothing here raises for a part that does not answer."""
+    folder, problems = Folder(data), []
+    running = folder.running()
+    if running is None:
+        problems.append(f"no `warpmeter up` runs on {data}")
+    parts = [_part(name, pid) for name, pid in (running.parts.items() if running else ())]
+    freshness = _asked(settings, FRESHNESS, problems)
+    unhealthy = _asked(settings, UNHEALTHY, problems) if freshness else []
+    return Report(parts, freshness, _lag(settings, problems), unhealthy, _errors(folder), problems)
+
+
+def _part(name: str, pid: int) -> Part:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        times = process.cpu_times()
+        return Part(name, pid, "running", process.memory_info().rss, times.user + times.system)
+    except psutil.NoSuchProcess:
+        return Part(name, pid, "stopped", None, None)
+
+
+def _asked(settings: Settings, sql: str, problems: list[str]) -> list[dict[str, Any]]:
+    try:
+        with store.connect(settings.store) as client:
+            return list(client.query(sql).named_results())
+    except store.ClickHouseError as error:
+        problems.append(f"store: {str(error).splitlines()[0]}")
+        return []
+
+
+def _lag(settings: Settings, problems: list[str]) -> list[Mapping[str, Any]]:
+    from warpmeter.consumers import status
+
+    return status.lag(settings, problems)
+
+
+def _errors(folder: Folder) -> list[dict[str, Any]]:
+    return [
+        {"part": path.stem, "at": entry.get("timestamp", ""), "said": logs.worded(entry)}
+        for path in sorted(folder.logs.glob("*.log"))
+        for entry in logs.problems(path, LOG_LINES)
+    ]

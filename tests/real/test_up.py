@@ -1,0 +1,161 @@
+"""`warpmeter up`: from nothing to SQL that agrees with this host, and nothing lost or doubled by stopping it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.real.up import Up, free_port, up, warpmeter
+from tests.wait import until
+from warpmeter import bus, wire
+from warpmeter.schemas.generated.host_samples_pb2 import Envelope
+from warpmeter.schemas.topics import TOPICS
+from warpmeter.settings import Kafka
+
+HOST_SAMPLES = TOPICS["host-samples"]
+BUSY = "import time\nx = bytearray(100 << 20)\nend = time.time() + 600\nwhile time.time() < end: pass"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    with up(tmp_path_factory.mktemp("up") / "data") as started:
+        yield started
+
+
+def command(running: Up, *arguments: str) -> str:
+    """What a command says about a running `up`."""
+    line = warpmeter(*arguments, "--data", str(running.data))
+    return subprocess.run(line, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def numbered(kafka: Kafka, first: int, count: int) -> None:
+    """Send `count` messages of host `numbered` whose uptime is their number; returns once the broker has them."""
+    failed: list[object] = []
+    producer = bus.producer(kafka)
+    for number in range(first, first + count):
+        row = Envelope.HostSample(host="numbered", ts=float(int(time.time())), period_ms=1000, uptime_s=number)
+        sent = wire.pack(HOST_SAMPLES, "numbered", [row])
+        producer.produce(
+            HOST_SAMPLES.full_name(kafka.topic_prefix), sent.value, sent.key, headers=list(sent.headers),
+            on_delivery=lambda error, _: failed.append(error) if error else None,
+        )  # fmt: skip
+    assert producer.flush(20) == 0
+    assert not failed
+
+
+def landed(running: Up) -> tuple[int, int]:
+    """Rows of host `numbered`, and different numbers among them."""
+    rows, numbers = running.query("SELECT count(), uniqExact(uptime_s) FROM host_samples WHERE host = 'numbered'")[0]
+    return rows, numbers
+
+
+def test_counts_grow_and_agree_with_proc(running: Up) -> None:
+    until(lambda: running.value("SELECT count() FROM host_samples") > 0, "the first sample")
+    before = running.value("SELECT count() FROM host_samples")
+    until(lambda: running.value("SELECT count() FROM host_samples") >= before + 5, "five more")
+    total, available, cores, boot = running.query(
+        "SELECT mem_total_bytes, mem_available_bytes, cores, toFloat64(ts) - uptime_s FROM host_samples"
+        " ORDER BY ts DESC LIMIT 1"
+    )[0]
+    memory = psutil.virtual_memory()
+    assert total == pytest.approx(memory.total, abs=1 << 20)
+    assert available == pytest.approx(memory.available, rel=0.05)
+    assert cores == psutil.cpu_count()
+    assert boot == pytest.approx(psutil.boot_time(), abs=3)
+    stamps = running.query("SELECT ts, period_ms FROM host_samples ORDER BY ts")
+    assert all(stamp.microsecond == 0 and period == 1000 for stamp, period in stamps)
+
+
+def test_a_python_process_of_a_shell_is_a_job_while_it_runs(running: Up) -> None:
+    started = time.time()
+    shell = subprocess.Popen(["bash", "-c", f'"{sys.executable}" -c "$0"; true', BUSY])
+    try:
+        until(lambda: psutil.Process(shell.pid).children(), "the shell's child")
+        child = psutil.Process(shell.pid).children()[0]
+        mine = f"SELECT command, cpu_cores, rss_bytes, state FROM jobs WHERE has(pids, {child.pid})"
+        until(lambda: [row for row in running.query(mine) if row[1] and row[2]], "the job with what it uses", 25)
+        assert time.time() - started < 25
+        said, cores, rss, state = running.query(mine)[0]
+        assert BUSY.splitlines()[1] in said
+        assert state == "running"
+        assert cores == pytest.approx(1, abs=0.5)
+        assert rss == pytest.approx(child.memory_info().rss, rel=0.2)
+        child.kill()
+        until(lambda: running.query(mine)[0][3] == "ended", "its end", 15)
+    finally:
+        for process in (*psutil.Process(shell.pid).children(), psutil.Process(shell.pid)):
+            process.kill()
+        shell.wait()
+
+
+def test_the_commands_find_what_runs(running: Up) -> None:
+    until(lambda: running.value("SELECT count() FROM host_samples") > 0, "the first sample")
+    rows = json.loads(command(running, "sql", "SELECT count() AS n FROM host_samples", "--format", "JSON"))
+    assert int(rows["data"][0]["n"]) > 0
+    status = json.loads(command(running, "status", "--json"))
+    assert {part["name"] for part in status["parts"]} == {"broker", "engine", "ingest", "agent"}
+    assert all(part["state"] == "running" for part in status["parts"])
+    assert {each["table"] for each in status["freshness"]} >= {"host_samples", "device_samples"}
+    assert status["problems"] == []
+
+
+def test_a_second_up_on_the_folder_and_a_taken_port_are_one_line_each(running: Up, tmp_path: Path) -> None:
+    again = subprocess.run(warpmeter("up", "--data", str(running.data)), capture_output=True, text=True, timeout=30)
+    assert again.returncode == 1
+    assert again.stderr.strip().count("\n") == 0
+    assert f"(pid {running.process.pid})" in again.stderr
+    line = warpmeter(
+        "up", "--data", str(tmp_path), "--broker-port", str(running.broker_port), "--http-port", str(free_port())
+    )
+    taken = subprocess.run(line, capture_output=True, text=True, timeout=30)
+    assert taken.returncode == 1
+    assert taken.stderr.strip().count("\n") == 0
+    assert f"port {running.broker_port} for the broker is in use" in taken.stderr
+
+
+def test_readers_cannot_write(running: Up) -> None:
+    line = warpmeter("sql", "--data", str(running.data), "DROP TABLE host_samples")
+    refused = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 1
+    assert "readonly" in refused.stderr.lower()
+
+
+@pytest.mark.parametrize("part", ["ingest", "engine"])
+def test_a_killed_part_comes_back_and_nothing_is_lost_or_doubled(running: Up, part: str) -> None:
+    kafka = Kafka(bootstrap_servers=running.bootstrap)
+    before, _ = landed(running)
+    numbered(kafka, before, 500)
+    os.kill(json.loads((running.data / "up.json").read_text())["parts"][part], signal.SIGKILL)
+    numbered(kafka, before + 500, 500)
+
+    def complete() -> bool:
+        try:
+            return landed(running)[1] >= before + 1000
+        except Exception:  # noqa: BLE001 - the engine is away for a moment
+            return False
+
+    until(complete, "all numbers", 60)
+    assert landed(running) == (before + 1000, before + 1000)
+
+
+def test_five_restarts_lose_and_double_nothing(tmp_path: Path) -> None:
+    ports = free_port(), free_port()
+    for turn in range(5):
+        with up(tmp_path / "data", ports=ports) as running:
+            numbered(Kafka(bootstrap_servers=running.bootstrap), turn * 1000, 1000)
+            assert running.stop() == 0
+    with up(tmp_path / "data", ports=ports) as running:
+        assert landed(running) == (5000, 5000)
+        doubled = (
+            "SELECT host, ts, count() FROM host_samples WHERE host != 'numbered' GROUP BY host, ts HAVING count() > 1"
+        )
+        assert running.query(doubled) == []
+        minutes = running.value("SELECT sum(count) FROM (SELECT sum(samples) AS count FROM host_windows_1m)")
+        assert minutes == running.value("SELECT count() FROM host_samples")

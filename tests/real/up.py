@@ -1,0 +1,79 @@
+"""Drive a real `warpmeter up`: the command as a child process, on a folder and ports of its own."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import clickhouse_connect
+
+from tests.wait import until
+
+READY = "Ctrl-C stops."
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Up:
+    """A running `up`; `said` is its terminal."""
+
+    process: subprocess.Popen[bytes]
+    data: Path
+    broker_port: int
+    http_port: int
+    said: Path
+
+    @property
+    def bootstrap(self) -> str:
+        """The broker's address."""
+        return f"127.0.0.1:{self.broker_port}"
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Rows of a query over HTTP, as a reader."""
+        with clickhouse_connect.get_client(host="127.0.0.1", port=self.http_port, database="warpmeter") as client:
+            return [tuple(row) for row in client.query(sql).result_rows]
+
+    def value(self, sql: str) -> Any:
+        """The one value of a query."""
+        return self.query(sql)[0][0]
+
+    def stop(self, within_s: float = 20.0) -> int:
+        """Ctrl-C; its exit status."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(within_s)
+
+
+def warpmeter(*arguments: str) -> list[str]:
+    """The command line of the command."""
+    return [sys.executable, "-m", "warpmeter", *arguments]
+
+
+@contextmanager
+def up(data: Path, options: Sequence[str] = (), ports: tuple[int, int] | None = None, **variables: str) -> Iterator[Up]:
+    """`warpmeter up` on `data`, ready; ended when left, whatever happened."""
+    broker, http = ports or (free_port(), free_port())
+    data.mkdir(parents=True, exist_ok=True)
+    said = data.parent / f"{data.name}.said"
+    line = warpmeter("up", "--data", str(data), "--broker-port", str(broker), "--http-port", str(http), *options)
+    with said.open("wb") as terminal:
+        process = subprocess.Popen(line, stdout=terminal, stderr=terminal, env={**os.environ, **variables})
+    running = Up(process, data, broker, http, said)
+    try:
+        until(lambda: READY in said.read_text() or process.poll() is not None, "up to be ready", 60)
+        assert process.poll() is None, said.read_text()
+        yield running
+    finally:
+        if process.poll() is None:
+            running.stop(30)
