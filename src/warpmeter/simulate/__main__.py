@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from confluent_kafka import KafkaException
 
@@ -39,11 +40,12 @@ def parse(arguments: Sequence[str]) -> tuple[Fleet, Pace, bool]:
     parser.add_argument("--speedup", type=float, default=0.0, help="pace of the history; 0: as fast as it goes")
     parser.add_argument("--max-rate", type=float, default=0.0, help="rows a second at most")
     parser.add_argument("--duration", type=seconds, help="how long to go on; 0: the history alone")
+    parser.add_argument("--resume", type=Path, help="file that remembers what was sent, so that nothing is sent twice")
     parser.add_argument("--dry-run", action="store_true", help="send nothing; show the speed")
     given = parser.parse_args(arguments)
     try:
         fleet = Fleet(given.hosts, given.gpus, given.interval, given.seed, given.faults_per_hour)
-        pace = Pace(given.backfill, given.speedup, given.max_rate, given.duration)
+        pace = Pace(given.backfill, given.speedup, given.max_rate, given.duration, given.resume)
     except ValueError as error:
         parser.error(str(error))
     return fleet, pace, given.dry_run

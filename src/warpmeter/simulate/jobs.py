@@ -176,7 +176,7 @@ class Queue:
 
     def __post_init__(self) -> None:
         self._rng = self.fleet.random(3)
-        self._number = 480_000 + int(self._rng.integers(0, 9999))
+        self._number = int(self.start) % 100_000_000  # a later run of the same fleet gives other numbers
         self._due: list[tuple[float, int]] = []
         self.jobs = [None] * len(self.slots)
         self.profiles = np.tile(np.array([IDLE]).T, (1, len(self.slots)))

@@ -1,5 +1,6 @@
 """Send a simulated fleet to Kafka: history as fast as it goes, then in real time."""
 
+import os
 import signal
 import sys
 import threading
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import floor
+from pathlib import Path
 from typing import Final, Protocol
 
 from confluent_kafka import KafkaError, Producer
@@ -30,13 +32,15 @@ class Pace:
 
     `backfill_s`: history before now, sent first. `speedup`: fleet seconds a second of that history is played at;
     0 is as fast as it goes. `max_rate`: rows a second at most, 0 for no limit. `duration_s`: how long to go on after
-    the start; None for ever, 0 for the history alone. Raises ValueError for a negative number.
+    the start; None for ever, 0 for the history alone. `resume`: a file that remembers up to when ticks were sent, so
+    that a run after another sends no instant twice. Raises ValueError for a negative number.
     """
 
     backfill_s: float = 0.0
     speedup: float = 0.0
     max_rate: float = 0.0
     duration_s: float | None = None
+    resume: Path | None = None
 
     def __post_init__(self) -> None:
         if min(self.backfill_s, self.speedup, self.max_rate, self.duration_s or 0) < 0:
@@ -172,12 +176,16 @@ def run(fleet: Fleet, pace: Pace, sink: Sink, stop: threading.Event, report: "Re
     Ticks lie on whole multiples of the interval. One that is late is sent at once: time is made up, never left out.
     """
     began = time.time()
-    start = floor((began - pace.backfill_s) / fleet.interval_s) * fleet.interval_s
+    memory = _Memory(pace.resume) if pace.resume else None
+    sent = memory.recall() if memory else 0.0
+    start = floor(max(began - pace.backfill_s, sent + fleet.interval_s) / fleet.interval_s) * fleet.interval_s
     end = float("inf") if pace.duration_s is None else began + pace.duration_s
     totals = Totals()
     for tick in Simulation(fleet, round(start, 3)):
         if tick.ts > end or not _wait(_due(pace, began, start, tick.ts, totals.rows), stop, report, totals):
             break
+        if memory:
+            memory.keep(tick.ts)
         for envelope in tick.envelopes:
             sink.send(envelope, tick.ts)
         totals.add(tick)
@@ -186,6 +194,24 @@ def run(fleet: Fleet, pace: Pace, sink: Sink, stop: threading.Event, report: "Re
         totals.trouble = sink.trouble()
         report(totals)
     return totals
+
+
+class _Memory:
+    """The last tick handed over, in a file; written before the tick is sent, so that a crash repeats nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def recall(self) -> float:
+        """Seconds since the epoch; 0 when nothing was sent."""
+        try:
+            return float(os.pread(self._file, 64, 0) or b"0")
+        except ValueError:
+            return 0.0
+
+    def keep(self, ts: float) -> None:
+        """Remember `ts`."""
+        os.pwrite(self._file, f"{ts:020.3f}\n".encode(), 0)
 
 
 def _due(pace: Pace, began: float, start: float, ts: float, rows: int) -> float:
