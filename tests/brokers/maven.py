@@ -95,7 +95,7 @@ def _run_maven(pom: Path, libs: Path) -> None:
     if maven is None:
         raise KafkaMissingError(f"{INSTALL}: no mvn here (Debian: apt-get install maven)")
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={libs}"]
-    line = [maven, "--batch-mode", "--quiet", "--file", str(pom), *goal]
+    line = [maven, "--batch-mode", "--quiet", "-Dstyle.color=never", "--file", str(pom), *goal]
     try:
         done = subprocess.run(line, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired as error:
