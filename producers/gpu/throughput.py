@@ -5,6 +5,7 @@ tick's sample stands for, or it is not published.
 """
 
 import threading
+import time
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,8 +16,8 @@ from warpmeter.producers.gpu.table import Call
 Result = tuple[Call, Numbers | Problem]
 
 STOP_TIMEOUT_S: Final = 5.0
-MOST_WAITS: Final = 3
-"""Ticks without a measurement before that is a timeout."""
+STUCK_S: Final = 0.5
+"""A call that takes 20 ms hangs when it takes this long."""
 
 
 @dataclass(eq=False)
@@ -24,13 +25,11 @@ class _Job:
     uuid: str
     prepared: Prepared
     result: Result | None = None
-    waits: int = 0
 
     def take(self) -> Result | None:
-        """What was measured since the last take; a timeout when nothing was for several ticks."""
+        """What was measured since the last take."""
         got, self.result = self.result, None
-        self.waits = 0 if got is not None else self.waits + 1
-        return (self.prepared.call, TIMEOUT) if self.waits > MOST_WAITS else got
+        return got
 
 
 class Throughput:
@@ -40,6 +39,7 @@ class Throughput:
         self._lock = threading.Lock()
         self._jobs: list[_Job] = []
         self._tick = threading.Event()
+        self._calling_since: float | None = None
         self._stop = threading.Event()  # of the present thread; each has its own
         self._thread: threading.Thread | None = None
         self._ended: threading.Thread | None = None
@@ -66,10 +66,16 @@ class Throughput:
             return []
         with self._lock:
             mine = [job for job in self._jobs if job.uuid == uuid]
-            results = [result for job in mine if (result := job.take()) is not None]
+            results = [result for job in mine if (result := self._result(job)) is not None]
             ended = {call for call, got in results if isinstance(got, Problem) and got.state == "unsupported"}
             self._jobs = [job for job in self._jobs if job not in mine or job.prepared.call not in ended]
         return results
+
+    def _result(self, job: _Job) -> Result | None:
+        got = job.take()
+        if got is None and self._calling_since is not None and time.monotonic() - self._calling_since > STUCK_S:
+            return job.prepared.call, TIMEOUT
+        return got
 
     def tick(self) -> None:
         """Starts the round whose results the next tick takes."""
@@ -96,6 +102,7 @@ class Throughput:
             for job in jobs:
                 if stop.is_set():
                     return
+                self._calling_since = time.monotonic()
                 got = job.prepared.read()
                 with self._lock:
-                    job.result = (job.prepared.call, got)
+                    self._calling_since, job.result = None, (job.prepared.call, got)

@@ -329,6 +329,20 @@ class NvmlStub:
     def time_s(self, value: float | None) -> None:
         self._raw.manual_s = -1.0 if value is None else value
 
+    def move(self) -> None:
+        """Lets the values that move on a GPU at work move: for benchmarks, where constants would flatter."""
+        for index, gpu in enumerate(self.gpus):
+            gpu.set(
+                power=sine(500_000, 150_000, 37, index / 8),
+                gpu_util=sine(70, 29, 23, index / 8),
+                memory_util=sine(40, 29, 31, index / 8),
+                temperature=sine(60, 9, 300, index / 8),
+                memory_used=sine(40_000 * MIB, 9_000 * MIB, 60, index / 8),
+                clock_sm=sine(1800, 150, 11, index / 8),
+            )
+            for metric, value in GPM_DEFAULTS.items():
+                gpu.set_gpm(metric, sine(value * 0.8, value * 0.2, 10 + metric, index / 8))
+
     def reload_driver(self, version: str | None = None) -> None:
         """Handles and the initialisation of before are worth nothing: NVML_ERROR_UNINITIALIZED until nvmlInit."""
         self._raw.generation += 1

@@ -85,6 +85,15 @@ def test_values_follow_time(stub: NvmlStub) -> None:
     assert nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) > before
 
 
+def test_all_gpus_move_each_in_its_own_phase(stub: NvmlStub) -> None:
+    stub.move()
+    seen = []
+    for stub.time_s in (5.0, 12.0):
+        seen += [nvml.nvmlDeviceGetPowerUsage(handle(index)) for index in range(8)]
+    assert len(set(seen)) == 16
+    assert all(350_000 <= power <= 650_000 for power in seen)
+
+
 def test_errors_are_told_apart(stub: NvmlStub) -> None:
     gpu = handle(1)
     stub.gpus[1].unset("fan_speed")
