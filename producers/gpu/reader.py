@@ -161,14 +161,14 @@ class Reader:
                 device.close()
         self._count, self._devices = count, found
         self._known.update(uuid for uuid in found if not _is_mig(uuid))
-        self._absent = _absent(sorted(self._known - found.keys()), self._absent, unreached)
+        self._absent = absentees(sorted(self._known - found.keys()), self._absent, unreached)
         if self._absent:
             self._search.failed()
 
     def _devices_of(self, identity: Identity, handle: Handle) -> Iterator[Device]:
         migs = mig_identities(identity, handle)
         kept = self._kept(identity, handle)
-        if kept is not None and kept.is_cut == bool(migs):
+        if kept is not None and kept.is_cut == (nvml.mig_enabled(handle) is True):
             yield kept
         else:
             yield whole_gpu(identity, handle, self._slow_every, self._throughput)
@@ -218,11 +218,18 @@ def _identify(index: int) -> tuple[Identity, Handle] | Problem:
     return Identity(index, uuid, "" if isinstance(model, Problem) else model), handle
 
 
-def _absent(missing: list[str], before: dict[str, Problem], unreached: dict[str, Problem]) -> dict[str, Problem]:
-    """GPUs that give nothing. An index that cannot be reached is most likely that of a known GPU which is missing."""
+def absentees(missing: list[str], before: dict[str, Problem], unreached: dict[str, Problem]) -> dict[str, Problem]:
+    """GPUs that give nothing: `missing` known ones, and indices that were not reached.
+
+    An index that newly cannot be reached is most likely that of a missing GPU, and is told once, by its uuid.
+    """
+    reasons = [subject for subject in unreached if subject not in before]
+    strangers = dict(unreached)
     absent: dict[str, Problem] = {}
-    reasons = list(unreached.items())
     for uuid in missing:
         earlier = before.get(uuid, nvml.NOT_LISTED)
-        absent[uuid] = reasons.pop(0)[1] if reasons else earlier if earlier.state == "gone" else nvml.NOT_LISTED
-    return absent | dict(reasons)
+        if reasons:
+            absent[uuid] = strangers.pop(reasons.pop(0))
+        else:
+            absent[uuid] = earlier if earlier.state == "gone" else nvml.NOT_LISTED
+    return absent | strangers

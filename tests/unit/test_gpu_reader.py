@@ -1,6 +1,9 @@
-"""When a lost GPU or driver is looked for again."""
+"""When a lost GPU or driver is looked for again, and by what name a GPU that gives nothing goes."""
 
-from warpmeter.producers.gpu.reader import LONGEST_WAIT_S, Backoff
+from warpmeter.producers.gpu.nvml import NOT_LISTED, Problem
+from warpmeter.producers.gpu.reader import LONGEST_WAIT_S, Backoff, absentees
+
+LOST, DENIED, FAILED = Problem(15), Problem(4), Problem(999)
 
 
 class Ticking:
@@ -47,3 +50,20 @@ def test_a_wait_can_be_given() -> None:
     assert not backoff.due()
     clock.now = LONGEST_WAIT_S
     assert backoff.due()
+
+
+def test_an_index_that_fails_is_the_missing_gpu() -> None:
+    assert absentees(["GPU-f"], {}, {"gpu 5": LOST}) == {"GPU-f": LOST}
+    assert absentees(["GPU-f"], {"GPU-f": LOST}, {"gpu 5": LOST}) == {"GPU-f": LOST}
+
+
+def test_an_index_that_always_failed_keeps_its_name() -> None:
+    before = {"gpu 3": DENIED}
+    assert absentees([], {}, before) == before
+    assert absentees(["GPU-f"], before, before | {"gpu 5": LOST}) == {"GPU-f": LOST, "gpu 3": DENIED}
+
+
+def test_a_gpu_that_is_not_listed_is_gone() -> None:
+    assert absentees(["GPU-f"], {}, {}) == {"GPU-f": NOT_LISTED}
+    assert absentees(["GPU-f"], {"GPU-f": LOST}, {}) == {"GPU-f": LOST}
+    assert absentees(["GPU-f"], {"GPU-f": FAILED}, {}) == {"GPU-f": NOT_LISTED}
