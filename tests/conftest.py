@@ -9,6 +9,17 @@ import pytest
 from tests.brokers import Broker, KafkaCluster, KafkaMissingError, Tansu
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--update` writes the golden files anew, where what they hold may change at all."""
+    parser.addoption("--update", action="store_true", help="write the golden files anew")
+
+
+@pytest.fixture
+def update(request: pytest.FixtureRequest) -> bool:
+    """Whether golden files are to be written anew."""
+    return bool(request.config.getoption("--update"))
+
+
 def _kafka(folders: pytest.TempPathFactory, size: int) -> Iterator[KafkaCluster]:
     try:
         cluster = KafkaCluster(folders.mktemp(f"kafka-{size}"), size)
