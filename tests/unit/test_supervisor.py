@@ -63,6 +63,16 @@ def test_what_must_follow_a_start_follows_every_start(supervisor: Supervisor) ->
     assert done == [1, 1]
 
 
+def test_a_part_is_started_again_after_what_it_needs(supervisor: Supervisor) -> None:
+    supervisor.start([part("broker", SLEEP), part("other", SLEEP), part("agent", SLEEP, needs=("broker",))])
+    before = dict(supervisor.pids)
+    supervisor._children["broker"].process.kill()
+    supervisor._children["broker"].process.wait()
+    supervisor.check()
+    changed = {name for name, pid in supervisor.pids.items() if before[name] != pid}
+    assert changed == {"broker", "agent"}
+
+
 def test_parts_stop_in_reverse_and_a_stubborn_one_is_killed(supervisor: Supervisor, tmp_path: Path) -> None:
     order = tmp_path / "order"
     polite = (

@@ -166,13 +166,15 @@ def migrate_store(store: Store) -> None:
 def _parts(asked: Plan) -> tuple[list[Part], list[Part]]:
     """What must be there first, and what then works on it."""
     base = [_broker(asked)] * asked.embedded_bus + [_engine(asked)] * asked.embedded_store
+    # An idempotent producer and a consumer's position do not outlive the log of an in-memory broker.
+    needs = ("broker",) * asked.embedded_bus
+    modules = {"ingest": "warpmeter.consumers", "agent": "warpmeter.producers"}
     work = [
-        Part("ingest", lambda: _spawn(asked, "ingest", "warpmeter.consumers")),
-        Part("agent", lambda: _spawn(asked, "agent", "warpmeter.producers")),
+        Part(name, lambda name=name, module=module: _spawn(asked, name, module), needs=needs)  # type: ignore[misc]
+        for name, module in modules.items()
     ]
     if asked.demo:
-        fleet = (*DEMO, "--resume", str(asked.folder.root / "simulated"))
-        work.append(Part("simulate", lambda: _spawn(asked, "simulate", "warpmeter.simulate", fleet)))
+        work.append(Part("simulate", lambda: _spawn(asked, "simulate", "warpmeter.simulate", DEMO), needs=needs))
     return base, work
 
 

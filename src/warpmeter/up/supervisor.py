@@ -19,7 +19,10 @@ RESTART_WINDOW_S: Final = 60.0
 
 @dataclass(frozen=True)
 class Part:
-    """One child: how it starts, how long until `ready` must hold, what to do each time it came up, how it stops."""
+    """One child: how it starts, how long until `ready` must hold, what to do each time it came up, how it stops.
+
+    `needs` names parts whose restart it does not survive: it is started again after each of them.
+    """
 
     name: str
     start: Callable[[], subprocess.Popen[bytes]]
@@ -28,6 +31,7 @@ class Part:
     after_start: Callable[[], object] = lambda: None
     stop_within_s: float = 8.0
     stop_signal: int = signal.SIGTERM
+    needs: tuple[str, ...] = ()
 
 
 @dataclass
@@ -91,9 +95,17 @@ class Supervisor:
             raise UpError(f"the {name} stopped (status {child.process.returncode}): {self._explain(name)}")
         self._log.warning("restarting", child=name, status=child.process.returncode, said=self._explain(name))
         self._clock.sleep(min(0.2 * 2 ** len(child.starts), 5.0))
-        child.process = child.part.start()
         child.starts.append(self._clock.monotonic())
+        self._start_again(child)
+
+    def _start_again(self, child: _Child) -> None:
+        child.process = child.part.start()
         self._await_ready(child)
+        for other in self._children.values():
+            if child.part.name in other.part.needs:
+                self._log.info("restarting with what it needs", child=other.part.name, needs=child.part.name)
+                self._stop(other)
+                self._start_again(other)
 
     def stop(self) -> None:
         """Stop all, the last started first; one that outlasts its time is killed and named."""
