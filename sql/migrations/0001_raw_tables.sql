@@ -12,7 +12,7 @@
              ~ "replicated_deduplication_window_seconds = 604800" %}
 
 {% set gpu_metrics = [
-  ("gpu_util_permille",            "UInt16", "T64, ZSTD(1)",   "gpu_util",                0.001,   "share of time in which a kernel ran"),
+  ("gpu_util_permille",            "UInt16", "ZSTD(1)",        "gpu_util",                0.001,   "share of time in which a kernel ran"),
   ("mem_copy_util_permille",       "UInt16", "T64, ZSTD(1)",   "mem_copy_util",           0.001,   "share of time in which device memory was read or written"),
   ("sm_active_permille",           "UInt16", "T64, ZSTD(1)",   "sm_active",               0.001,   "share of multiprocessors with a warp resident"),
   ("sm_occupancy_permille",        "UInt16", "T64, ZSTD(1)",   "sm_occupancy",            0.001,   "resident warps over the most that fit"),
@@ -28,9 +28,9 @@
   ("fb_reserved_mebibytes",        "UInt32", "ZSTD(1)",        "fb_reserved_bytes",       1048576, "device memory that the driver keeps"),
   ("power_deciwatts",              "UInt16", "T64, ZSTD(1)",   "power_watts",             0.1,     "power drawn"),
   ("power_limit_deciwatts",        "UInt16", "ZSTD(1)",        "power_limit_watts",       0.1,     "enforced power limit"),
-  ("energy_joules",                "UInt64", "Delta, ZSTD(1)", "",                        1,       "energy used since the driver was loaded"),
-  ("temperature_celsius",          "UInt8",  "ZSTD(1)",        "",                        1,       "temperature of the GPU"),
-  ("mem_temperature_celsius",      "UInt8",  "ZSTD(1)",        "",                        1,       "temperature of the device memory"),
+  ("energy_joules",                "UInt64", "DoubleDelta, ZSTD(1)", "",                        1,       "energy used since the driver was loaded"),
+  ("temperature_celsius",          "UInt8",  "Delta, ZSTD(1)", "",                        1,       "temperature of the GPU"),
+  ("mem_temperature_celsius",      "UInt8",  "Delta, ZSTD(1)", "",                        1,       "temperature of the device memory"),
   ("fan_permille",                 "UInt16", "T64, ZSTD(1)",   "fan",                     0.001,   "fan speed over its maximum"),
   ("sm_clock_megahertz",           "UInt16", "ZSTD(1)",        "sm_clock_hertz",          1000000, "clock of the multiprocessors"),
   ("mem_clock_megahertz",          "UInt16", "ZSTD(1)",        "mem_clock_hertz",         1000000, "clock of the device memory"),

@@ -219,7 +219,7 @@ def ttl_days(store: Store, table: str) -> int:
     table = table.removesuffix("_local")
     if table.endswith("_1h") or table == "job_trees":
         return store.hour_ttl_days
-    if table.endswith("_1m") or table == "ingest_batches":
+    if table.endswith(("_1m", "_last")) or table == "ingest_batches":
         return store.minute_ttl_days
     return store.raw_ttl_days
 
