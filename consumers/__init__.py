@@ -1,1 +1,1 @@
-"""From Kafka to ClickHouse, every row once: loop, spans, ledger, sink, judge, dead letters."""
+"""Kafka to ClickHouse, exactly once: spans, ledger, sink, judge, dead letters and the loop that joins them."""

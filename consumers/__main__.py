@@ -1,0 +1,125 @@
+"""The ingest process: `python -m warpmeter.consumers FD`, started by `warpmeter ingest` and `warpmeter up`.
+
+Exit codes: 0 after a clean stop, 78 when somebody must act (the log says what on), anything else is a crash and may
+be started again.
+"""
+
+import gc
+import os
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import FrameType
+from typing import Final
+
+from confluent_kafka import Consumer
+
+from warpmeter import bus, launch, log, selfmetrics, store
+from warpmeter.clock import SystemClock
+from warpmeter.consumers.broker import connect
+from warpmeter.consumers.flight import Ports
+from warpmeter.consumers.ledger import Ledger, LedgerError
+from warpmeter.consumers.ledger_file import FileLedger
+from warpmeter.consumers.ledger_kafka import KafkaLedger
+from warpmeter.consumers.letters import KafkaLetters
+from warpmeter.consumers.loop import Halted, Loop
+from warpmeter.consumers.sink import ClickHouse
+from warpmeter.schemas.topics import TOPICS, Topic
+from warpmeter.settings import Ingest, Settings
+
+EXIT_HALTED: Final = 78  # EX_CONFIG of sysexits.h
+
+
+def objection(settings: Settings) -> str | None:
+    """Why ingest cannot run with these settings, None if it can."""
+    ingest = settings.ingest
+    unknown = sorted(set(ingest.topics) - TOPICS.keys())
+    checks = (
+        (bool(unknown), f"ingest.topics names {unknown}, which are none of {sorted(TOPICS)}"),
+        (ingest.batch_bytes > ingest.budget_bytes, "ingest.batch_bytes is above ingest.budget_bytes: none would close"),
+        (min(ingest.batch_bytes, ingest.batch_rows) < 1, "ingest.batch_bytes and ingest.batch_rows must be positive"),
+        (ingest.batch_age_s >= 60, "ingest.batch_age_s must be below 60 s: batches are held in memory"),
+        (ingest.session_timeout_s < 1, "ingest.session_timeout_s must be at least 1 s"),
+        (not 0 <= ingest.reject_share <= 1, "ingest.reject_share is a ratio, 0 to 1"),
+        (ingest.reject_window < 1, "ingest.reject_window must be positive"),
+    )
+    return next((why for wrong, why in checks if wrong), None)
+
+
+def subscription(settings: Settings) -> dict[str, Topic]:
+    """The topics to ingest, by full name; all of the table unless the setting names some."""
+    names = settings.ingest.topics or tuple(TOPICS)
+    return {TOPICS[name].full_name(settings.kafka.topic_prefix): TOPICS[name] for name in names}
+
+
+def ledger(ingest: Ingest, consumer: Consumer) -> Ledger:
+    """The ledger that the settings ask for. Raises LedgerError."""
+    return KafkaLedger(consumer) if ingest.ledger_dir is None else FileLedger(ingest.ledger_dir, ingest.group)
+
+
+def build(settings: Settings, worker: ThreadPoolExecutor) -> Loop:
+    """The loop on the real broker and store. Raises LedgerError and KafkaException."""
+    topics = subscription(settings)
+    broker, consumer = connect(settings.kafka, settings.ingest)
+    tables = {name: settings.store.local(topic.table) for name, topic in topics.items()}
+    clickhouse = ClickHouse(partial(store.client, settings.store), topics, tables, settings.store.insert_quorum)
+    letters = KafkaLetters(bus.producer(settings.kafka), settings.kafka.topic_prefix)
+    ports = Ports(broker, ledger(settings.ingest, consumer), clickhouse, clickhouse, letters, SystemClock())
+    framed = bool(settings.kafka.schema_registry_url)
+    return Loop(ports, settings.ingest, topics, worker, settings.agent.host, framed)
+
+
+class Stop:
+    """SIGTERM and SIGINT: the first asks for a stop, the second ends the process there and then, which is safe."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._signalled)
+
+    def _signalled(self, _number: int, _frame: FrameType | None) -> None:
+        if self.asked:
+            os._exit(1)
+        self.asked = True
+
+
+def run(loop: Loop, stop: Stop) -> int:
+    """Turn the loop until it is stopped or halts; the exit code."""
+    logger = log.get("ingest")
+    try:
+        while not stop.asked:
+            loop.step()
+    except Halted as halted:
+        logger.error("halted: somebody must act", why=str(halted))
+        return EXIT_HALTED
+    clean = loop.drain()
+    logger.info("stopped", clean=clean)
+    return 0
+
+
+def main() -> int:
+    settings, _ = launch.received(sys.argv[1:])
+    logger = log.setup(settings.log, "ingest")
+    if why := objection(settings):
+        logger.error("cannot start", why=why)
+        return EXIT_HALTED
+    stop = Stop()
+    selfmetrics.serve(settings.metrics.listen, settings.metrics.ingest_port)
+    # Open batches hold a few hundred thousand live tuples: collections are rare, for they would walk them all.
+    gc.set_threshold(100_000, 20, 100)
+    worker = ThreadPoolExecutor(1, "insert")
+    try:
+        loop = build(settings, worker)
+    except LedgerError as error:
+        logger.error("cannot start", why=str(error))
+        return EXIT_HALTED
+    logger.info("ingesting", topics=list(subscription(settings)), group=settings.ingest.group)
+    code = run(loop, stop)
+    # A hanging insert must not hold up the end: what it does is declared, and comes again.
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""The ledger as a file, for a broker that keeps no commit metadata (the embedded one).
+
+One process at a time holds it, by a lock; every write replaces the file whole and is on disk when it returns.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from warpmeter.consumers.ledger import (
+    Declared,
+    Done,
+    Entry,
+    LedgerError,
+    Outcome,
+    Retry,
+    Settled,
+    decode,
+    encode,
+)
+from warpmeter.consumers.span import Partition
+
+VERSION: Final = 1
+
+
+class FileLedger:
+    """Records of `group` in `folder/ledger-<group>.json`.
+
+    Raises LedgerError when another process holds it, or when the file is not one.
+    """
+
+    def __init__(self, folder: Path, group: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / f"ledger-{group}.json"
+        self._lock = (folder / f"ledger-{group}.lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._lock.close()
+            raise LedgerError(f"another ingest process holds {self._path}: stop it first") from error
+        self._records = self._read()
+
+    def close(self) -> None:
+        """Let another process have it."""
+        self._lock.close()
+
+    def _read(self) -> dict[Partition, tuple[int, str]]:
+        try:
+            stored = json.loads(self._path.read_text())
+            if stored["version"] != VERSION:
+                raise LedgerError(f"{self._path} is of version {stored['version']}: written by a newer warpmeter")
+            return {Partition(topic, int(number)): (offset, text) for topic, number, offset, text in stored["records"]}
+        except FileNotFoundError:
+            return {}
+        except (ValueError, KeyError, TypeError) as error:
+            what = "restore it, or empty the tables together with it: without it rows would be lost or doubled"
+            raise LedgerError(f"{self._path} is damaged ({error!r}); {what}") from error
+
+    def recall(self, partitions: Iterable[Partition]) -> Mapping[Partition, Entry]:
+        return {where: decode(where, *self._records[where]) for where in partitions if where in self._records}
+
+    def declare(self, entries: Sequence[Declared]) -> Outcome:
+        return self._write(entries)
+
+    def settle(self, entries: Sequence[Settled]) -> Outcome:
+        return self._write(entries)
+
+    def _write(self, entries: Sequence[Declared | Settled]) -> Outcome:
+        records = self._records | {entry.where: encode(entry) for entry in entries}
+        try:
+            self._replace(json.dumps({"version": VERSION, "records": [[*w, *r] for w, r in sorted(records.items())]}))
+        except OSError as error:
+            return Retry(f"cannot write {self._path}: {error.strerror}; free some space")
+        self._records = records
+        return Done()
+
+    def _replace(self, text: str) -> None:
+        fresh = self._path.with_suffix(".new")
+        with fresh.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self._path)
+        folder = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -1,0 +1,511 @@
+"""The loop: poll, close batches, fly them, settle; and what to do when partitions, topics or the store come and go.
+
+One thread runs `step` over and over; one worker thread does what waits on the store or on a commit, one job at a
+time, so that reading and inserting overlap. All state belongs to the loop's thread; a job gets what it needs and
+answers with a value.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from warpmeter import log, selfmetrics
+from warpmeter.consumers import letters
+from warpmeter.consumers.batch import Batch, Limits
+from warpmeter.consumers.broker import BrokerError, is_fatal, is_out_of_range
+from warpmeter.consumers.flight import (
+    Backoff,
+    Flight,
+    Flown,
+    Halt,
+    OtherTopic,
+    Pilot,
+    Ports,
+    table_of,
+)
+from warpmeter.consumers.judge import Budget
+from warpmeter.consumers.lane import Began, Lane
+from warpmeter.consumers.ledger import Done, Fatal, Fenced, LedgerError, Outcome, Settled
+from warpmeter.consumers.message import Message
+from warpmeter.consumers.shape import Look, looker
+from warpmeter.consumers.sink import Away, Broken
+from warpmeter.consumers.span import Partition
+from warpmeter.consumers.start import objection, past_window, plan
+from warpmeter.schemas.topics import Topic
+from warpmeter.settings import Ingest
+
+POLL_MESSAGES: Final = 5_000
+POLL_S: Final = 0.1
+LAG_EVERY_S: Final = 5.0
+REVOKE_S: Final = 10.0
+DRAIN_S: Final = 4.5
+SLOW_S: Final = 2.0
+RECALL_TRIES: Final = 5
+
+OPEN_BYTES = selfmetrics.gauge("warpmeter_ingest_open_bytes")
+LAG = selfmetrics.gauge("warpmeter_ingest_lag_messages")
+LOST = selfmetrics.counter("warpmeter_ingest_lost_messages_total")
+STORE_ERRORS = selfmetrics.counter("warpmeter_ingest_store_errors_total")
+logger = log.get("ingest")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The starts of these lanes agree with the tables; replays of those in `skip` have landed long since."""
+
+    lanes: tuple[Lane, ...]
+    skip: tuple[Lane, ...]
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """A settle was written, or not."""
+
+    outcome: Outcome
+    entries: tuple[Settled, ...]
+
+
+Answer = Flown | Away | Fenced | Halt | OtherTopic | Checked | Settlement
+
+
+class Halted(Exception):  # noqa: N818
+    """The consumer cannot go on and somebody must act; the message says what happened and what to do."""
+
+
+class Loop:
+    """Ingest of `topics` (full names on the broker). `step` until told otherwise, then `drain`.
+
+    `host` names this process's health rows; `rng` gives the back-off its jitter.
+    """
+
+    def __init__(
+        self,
+        ports: Ports,
+        ingest: Ingest,
+        topics: Mapping[str, Topic],
+        worker: Executor,
+        host: str,
+        framed: bool = False,
+    ) -> None:
+        self._ports = ports
+        self._ingest = ingest
+        self._worker = worker
+        self._host = host
+        self._limits = Limits(ingest.batch_bytes, ingest.batch_rows, ingest.batch_age_s)
+        self._looks: dict[str, Look] = {name: looker(topic, framed) for name, topic in topics.items()}
+        budget = Budget(ingest.reject_window, ingest.reject_share)
+        self._pilot = Pilot(ports, budget, ingest.session_timeout_s / 2)
+        self._backoff = Backoff(random.Random())
+        self._lanes: dict[Partition, Lane] = {}
+        self._flight: Flight | None = None
+        self._job: Future[Answer] | None = None
+        self._retry_at = 0.0
+        self._away = False
+        self._paused: set[Partition] = set()
+        self._astray: set[Partition] = set()
+        self._restarting: set[Partition] = set()
+        self._job_since = 0.0
+        self._halt: str | None = None
+        self._lag_at = 0.0
+        ports.broker.subscribe(list(topics), self)
+
+    # Partitions come and go, from within poll.
+
+    def assigned(self, partitions: Sequence[Partition]) -> Mapping[Partition, int | None]:
+        """Begin on partitions where the ledger says; what it says is held against the tables before any insert."""
+        found = self._recall(partitions)
+        for where, began in found.items():
+            self._lanes[where] = Lane(began, self._looks[where.topic], self._limits)
+            self._log_start(began)
+        logger.info("partitions taken", partitions=[str(where) for where in partitions])
+        return {where: began.start.offset for where, began in found.items()}
+
+    def _recall(self, partitions: Sequence[Partition]) -> dict[Partition, Began]:
+        clock, broker = self._ports.clock, self._ports.broker
+        for attempt in range(RECALL_TRIES):
+            try:
+                ids = broker.topic_ids({where.topic for where in partitions})
+                entries = self._ports.ledger.recall(partitions)
+                break
+            except (BrokerError, LedgerError) as error:
+                if attempt == RECALL_TRIES - 1:
+                    raise
+                logger.warning("cannot begin yet", why=str(error))
+                clock.sleep(0.2 * 2**attempt)
+        self._astray |= {where for where in partitions if where.topic not in ids}
+        starts = (plan(where, ids.get(where.topic, ""), entries.get(where)) for where in partitions)
+        return {start.where: Began(start, entries.get(start.where)) for start in starts}
+
+    def _log_start(self, began: Began) -> None:
+        start = began.start
+        if start.old_life:
+            logger.warning("the topic was made again: beginning at its start", partition=str(start.where))
+        if start.pending is not None:
+            span = start.pending.span
+            logger.info("replaying a declared span", partition=str(start.where), first=span.first, last=span.last)
+
+    def revoked(self, partitions: Sequence[Partition], lost: bool) -> None:
+        """Give partitions up: what is open is abandoned, a running insert gets one deadline and is settled."""
+        lanes = [self._lanes[where] for where in partitions if where in self._lanes]
+        if not lost and self._flight is not None and any(self._flight.of(where) for where in partitions):
+            self._wait(REVOKE_S)
+            self._collect()
+        if not lost:
+            self._settle_now(lanes)
+        self._pilot.give_up(lane.hold for lane in lanes)
+        for lane in lanes:
+            del self._lanes[lane.where]
+        self._paused -= set(partitions)
+        self._astray -= set(partitions)
+        self._restarting -= set(partitions)
+        logger.info("partitions given up", partitions=[str(where) for where in partitions], lost=lost)
+
+    def _settle_now(self, lanes: Sequence[Lane]) -> None:
+        entries = [(entry, lane.hold) for lane in lanes if (entry := lane.unsettled) is not None]
+        outcome = self._pilot.settle(entries)
+        if not isinstance(outcome, Done):
+            logger.info("not settled: the next owner replays the last span", why=outcome.why)
+
+    # One turn.
+
+    def step(self) -> None:
+        """Poll once, and do all that is due. Raises Halted, BrokerError and LedgerError."""
+        now = self._ports.clock.monotonic()
+        if self._over_budget() and self._job is not None and not self._paused:
+            self._wait(SLOW_S)
+        else:
+            self._take(self._ports.broker.poll(POLL_MESSAGES, POLL_S))
+        self._resolve_astray()
+        self._close_due(now)
+        self._collect()
+        self._dispatch()
+        self._pause_or_resume()
+        self._tell_lag(now)
+        if self._halt is not None:
+            raise Halted(self._halt)
+
+    def _take(self, messages: Sequence[Message]) -> None:
+        now, lanes = self._ports.clock.monotonic(), self._lanes
+        events = []
+        for message in messages:
+            if message.error() is not None:
+                events.append(message)
+                continue
+            lane = lanes.get((message.topic(), message.partition()))  # type: ignore[call-overload]
+            if lane is not None:
+                lane.take(message, now)
+        for event in events:
+            self._handle(event)
+
+    def _handle(self, event: Message) -> None:
+        error = event.error()
+        if is_fatal(error):
+            self._halt = f"the Kafka client cannot go on: {error}"
+        elif is_out_of_range(error):
+            self._astray.add(Partition(event.topic(), event.partition()))
+        else:
+            logger.warning("broker", what=str(error))
+
+    def _held_bytes(self) -> int:
+        held = sum(lane.memory_bytes for lane in self._lanes.values())
+        held += self._flight.memory_bytes if self._flight is not None else 0
+        OPEN_BYTES.set(held)
+        return held
+
+    def _over_budget(self) -> bool:
+        return self._held_bytes() >= self._ingest.budget_bytes
+
+    def _close_due(self, now: float) -> None:
+        for lane in self._lanes.values():
+            lane.close_if_due(now)
+        if self._over_budget() and not any(lane.closed for lane in self._lanes.values()):
+            largest = max((lane.open_bytes for lane in self._lanes.values() if lane.replay is None), default=0)
+            for lane in self._lanes.values():
+                if lane.replay is None and lane.open is not None and lane.open_bytes * 2 >= largest:
+                    lane.close()
+
+    # Jobs of the worker.
+
+    def _dispatch(self) -> None:
+        now = self._ports.clock.monotonic()
+        if self._job is not None or now < self._retry_at:
+            return
+        if job := self._next_job(now):
+            self._job, self._job_since = self._worker.submit(job), now
+            if self._job.done():
+                self._collect()
+
+    def _next_job(self, now: float) -> Callable[[], Answer] | None:
+        if unchecked := [lane for lane in self._lanes.values() if not lane.checked and lane.uuid]:
+            return lambda: self._check(unchecked)
+        if self._flight is None:
+            self._flight = self._new_flight()
+        if (flight := self._flight) is not None:
+            return lambda: self._pilot.attempt(flight)
+        return self._settle_job(now - self._ingest.settle_after_s)
+
+    def _new_flight(self) -> Flight | None:
+        ready = [lane for lane in self._lanes.values() if lane.checked and lane.closed]
+        holds = {lane.where: lane.hold for lane in ready}
+        return Flight([lane.closed.popleft() for lane in ready], holds) if ready else None
+
+    def _settle_job(self, before: float) -> Callable[[], Answer] | None:
+        idle = [lane for lane in self._lanes.values() if lane.empty and lane.landed_at <= before]
+        entries = [(entry, lane.hold) for lane in idle if (entry := lane.unsettled) is not None]
+        if not entries:
+            return None
+        return lambda: Settlement(self._pilot.settle(entries), tuple(entry for entry, _ in entries))
+
+    def _check(self, lanes: Sequence[Lane]) -> Answer:
+        """In the worker: does what the ledger says agree with what the tables hold?"""
+        skip = []
+        for lane in lanes:
+            began = lane.began
+            last = self._ports.history.last(began.start.where.topic, began.start.uuid)
+            if isinstance(last, Away | Broken):
+                return _away_or_halt(last)
+            if why := objection(began.start, began.entry, last.get(began.start.where.number)):
+                return Halt(why)
+            match self._forgotten(began):
+                case Away() | Broken() as trouble:
+                    return _away_or_halt(trouble)
+                case Halt() as halt:
+                    return halt
+                case True:
+                    skip.append(lane)
+                case False:
+                    pass
+        return Checked(tuple(lanes), tuple(skip))
+
+    def _forgotten(self, began: Began) -> bool | Halt | Away | Broken:
+        """Whether a pending span is past the store's window and has landed; False: replay it. Halt: nobody knows."""
+        pending, history = began.start.pending, self._ports.history
+        if pending is None:
+            return False
+        since = history.inserts_since(pending.span.topic, pending.at)
+        if isinstance(since, Away | Broken):
+            return since
+        if not past_window(pending, self._ports.clock.now(), since):
+            return False
+        landed = history.landed(pending.span)
+        if landed is not False:
+            return landed
+        return Halt(
+            f"{began.start.where} was to insert {pending.span.first}-{pending.span.last} so long ago that the store "
+            f"may have forgotten whether it did, and ingest_batches has no such row: compare the table with the topic, "
+            f"then set the group's offset to {pending.span.last + 1} if the rows are there, or drop its metadata"
+        )
+
+    def _wait(self, seconds: float) -> None:
+        """Wait for the worker's answer, but not longer."""
+        if self._job is None:
+            self._ports.clock.sleep(min(seconds, 0.05))
+            return
+        with suppress(FutureTimeoutError):
+            self._job.exception(timeout=seconds)
+
+    def _collect(self) -> None:
+        if self._job is None or not self._job.done():
+            return
+        answer, self._job = self._job.result(), None
+        self._note_landed()
+        match answer:
+            case Away(why):
+                self._go_away(why)
+                return
+            case Fenced(why):
+                logger.warning("the group is changing: the insert waits for it", why=why)
+                return
+            case Halt(why):
+                self._halt = why
+            case OtherTopic(topics):
+                self._restart({where for where in self._lanes if where.topic in topics})
+            case Flown():
+                self._finish_flight()
+            case Checked(lanes, skip):
+                self._accept(lanes, skip)
+            case Settlement(outcome, entries):
+                self._settled(outcome, entries)
+        self._come_back()
+
+    def _lane_of(self, flight: Flight, batch: Batch) -> Lane | None:
+        """The lane that the batch was taken from, if it is still held."""
+        lane = self._lanes.get(batch.span.where)
+        return lane if lane is not None and lane.hold is flight.holds[batch.span.where] else None
+
+    def _note_landed(self) -> None:
+        if (flight := self._flight) is None:
+            return
+        now = self._ports.clock.monotonic()
+        for batch in flight.landed:
+            if (lane := self._lane_of(flight, batch)) is not None:
+                lane.landed(batch.span.last + 1, now)
+        flight.landed.clear()
+
+    def _finish_flight(self) -> None:
+        flight, self._flight = self._flight, None
+        for batch in reversed(flight.returned if flight is not None else []):
+            if flight is not None and (lane := self._lane_of(flight, batch)) is not None:
+                lane.closed.appendleft(batch)
+
+    def _accept(self, lanes: Sequence[Lane], skip: Sequence[Lane]) -> None:
+        now = self._ports.clock.monotonic()
+        for lane in lanes:
+            lane.checked = True
+            if lane in skip and self._lanes.get(lane.where) is lane and lane.replay is not None:
+                lane.landed(lane.replay.span.last + 1, now)
+                lane.skip_replay()
+                self._ports.broker.seek(lane.where, lane.next)
+
+    def _settled(self, outcome: Outcome, entries: Iterable[Settled]) -> None:
+        if isinstance(outcome, Fatal):
+            self._halt = outcome.why
+        for entry in entries:
+            lane = self._lanes.get(entry.where)
+            if lane is not None and lane.unsettled == entry:
+                lane.landed_at = self._ports.clock.monotonic()
+                lane.landed_to = None if isinstance(outcome, Done) else entry.next
+
+    # The store comes and goes.
+
+    def _go_away(self, why: str) -> None:
+        delay = self._backoff.next_s()
+        self._retry_at = self._ports.clock.monotonic() + delay
+        for topic in {batch.span.topic for batch in self._flight.batches} if self._flight is not None else ():
+            STORE_ERRORS.labels(table_of(topic)).inc()
+        logger.warning("cannot insert now, nothing is lost; trying again", why=why, in_s=round(delay, 2))
+        if not self._away:
+            self._away = True
+            self._health("store", "failed", why)
+
+    def _come_back(self) -> None:
+        self._backoff.reset()
+        if self._away:
+            self._away = False
+            self._health("store", "ok", "inserting again")
+            logger.info("inserting again")
+
+    def _pause_or_resume(self) -> None:
+        """While the store is away or slow nothing is fetched; the loop polls on, so that the group stays."""
+        slow = self._job is not None and self._ports.clock.monotonic() - self._job_since >= SLOW_S
+        away = self._away and (self._backoff.failures > 1 or self._over_budget())
+        if away or (slow and self._over_budget()):
+            if fresh := self._lanes.keys() - self._paused:
+                self._ports.broker.pause(fresh)
+                self._paused |= fresh
+        elif self._paused and not self._away and not slow:
+            self._ports.broker.resume(self._paused)
+            self._paused = set()
+
+    # Topics and offsets come and go.
+
+    def _restart(self, partitions: Iterable[Partition]) -> None:
+        """These topics are others than those that were read: forget what is held of them, and begin again."""
+        lanes = [self._lanes[where] for where in partitions if where in self._lanes]
+        self._pilot.give_up(lane.hold for lane in lanes)
+        self._restarting |= {lane.where for lane in lanes}
+        self._astray |= self._restarting
+
+    def _resolve_astray(self) -> None:
+        for where in sorted(self._astray & self._lanes.keys()):
+            try:
+                if self._find_again(self._lanes[where]):
+                    self._astray.discard(where)
+                    self._restarting.discard(where)
+            except (BrokerError, LedgerError) as error:
+                logger.warning("cannot go on yet", partition=str(where), why=str(error))
+                return
+
+    def _find_again(self, lane: Lane) -> bool:
+        """Put a lane whose position is not in the log where it belongs; False when its topic is not there."""
+        where, broker = lane.where, self._ports.broker
+        uuid = broker.topic_ids([where.topic]).get(where.topic)
+        if uuid is None:
+            return False
+        if uuid != lane.uuid or where in self._restarting:
+            self._begin_again(lane)
+        elif (position := lane.next or 0) >= (earliest := broker.earliest(where)):
+            self._beyond_the_end(lane)
+        else:
+            self._lose(lane, position, earliest)
+            broker.seek(where, earliest)
+        return True
+
+    def _begin_again(self, lane: Lane) -> None:
+        """From the ledger; for a topic that was deleted and made again that is its start, under its new id."""
+        self._pilot.give_up([lane.hold])
+        lane.begin(self._recall([lane.where])[lane.where])
+        self._log_start(lane.began)
+        self._ports.broker.seek(lane.where, lane.next)
+
+    def _beyond_the_end(self, lane: Lane) -> None:
+        lane.out_of_range += 1
+        if lane.out_of_range > 3:
+            self._halt = (
+                f"{lane.where} ends before offset {lane.next}, which the group had reached: the broker lost messages "
+                "that it had acknowledged (an unclean leader election, a restored disk). Look at what the topic holds "
+                "now, then set the group's offset"
+            )
+        self._ports.broker.seek(lane.where, lane.next)
+
+    def _lose(self, lane: Lane, position: int, earliest: int) -> None:
+        """Retention took messages before they were read: count and publish them, and go on."""
+        now = self._ports.clock.monotonic()
+        if lane.replay is not None and earliest > lane.replay.span.last:
+            landed = self._ports.history.landed(lane.replay.span)
+            if landed is True and lane.open is None:
+                position = min(lane.replay.span.last + 1, earliest)
+            lane.end_replay(now)
+        lost = earliest - position
+        if lost <= 0:
+            return
+        LOST.labels(lane.where.topic).inc(lost)
+        why = f"retention took offsets {position} to {earliest - 1} before they were read"
+        logger.error("messages lost", partition=str(lane.where), why=why, messages=lost)
+        self._health(f"{lane.where.topic}/{lane.where.number}", "failed", why, lost)
+
+    def _health(self, subject: str, state: str, why: str, count: int | None = None) -> None:
+        row = letters.health(self._host, self._ports.clock.now(), subject, state, why, count)
+        self._ports.letters.post(row)
+
+    def _tell_lag(self, now: float) -> None:
+        if now < self._lag_at:
+            return
+        self._lag_at = now + LAG_EVERY_S
+        for where, lane in self._lanes.items():
+            end = self._ports.broker.end(where)
+            if end is not None and lane.next is not None:
+                LAG.labels(where.topic, str(where.number)).set(max(0, end - lane.next))
+
+    # The end.
+
+    def drain(self, seconds: float = DRAIN_S) -> bool:
+        """Insert and settle what is held, within `seconds`; True when all of it is. Leaves the group.
+
+        What is not settled is declared or unread, and comes again at the next start.
+        """
+        clock = self._ports.clock
+        deadline = clock.monotonic() + seconds
+        for lane in self._lanes.values():
+            if lane.replay is None:
+                lane.close()
+        while clock.monotonic() < deadline and self._halt is None and self._busy():
+            self._wait(min(0.2, max(0.0, deadline - clock.monotonic())))
+            self._collect()
+            self._dispatch()
+        clean = self._halt is None and not self._busy()
+        if clean:
+            self._settle_now(list(self._lanes.values()))
+        self._ports.broker.close()
+        return clean
+
+    def _busy(self) -> bool:
+        return self._job is not None or self._flight is not None or any(lane.closed for lane in self._lanes.values())
+
+
+def _away_or_halt(trouble: Away | Broken) -> Away | Halt:
+    return Halt(trouble.why) if isinstance(trouble, Broken) else trouble

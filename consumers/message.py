@@ -1,0 +1,65 @@
+"""What the loop needs of a Kafka message: confluent-kafka's Message, or a twin of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+class Message(Protocol):
+    """One message as confluent-kafka gives it; `error()` is None for a message and a KafkaError for an event."""
+
+    def topic(self) -> str:
+        """Full name on the broker."""
+
+    def partition(self) -> int:
+        """Number of the partition."""
+
+    def offset(self) -> int:
+        """Its offset."""
+
+    def key(self) -> bytes | None:
+        """Its key."""
+
+    def value(self) -> bytes | None:
+        """Its value; None is a tombstone."""
+
+    def headers(self) -> Headers | None:
+        """Its headers, in order; None when there are none."""
+
+    def error(self) -> object | None:
+        """None, or what happened instead of a message."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A message made by hand: the twin for tests and replays."""
+
+    topic_: str
+    partition_: int
+    offset_: int
+    value_: bytes | None
+    headers_: Headers | None = None
+    key_: bytes | None = None
+
+    def topic(self) -> str:
+        return self.topic_
+
+    def partition(self) -> int:
+        return self.partition_
+
+    def offset(self) -> int:
+        return self.offset_
+
+    def key(self) -> bytes | None:
+        return self.key_
+
+    def value(self) -> bytes | None:
+        return self.value_
+
+    def headers(self) -> Headers | None:
+        return self.headers_
+
+    def error(self) -> object | None:
+        return None

@@ -1,0 +1,101 @@
+"""Where a partition begins: what the ledger says, held against the topic's id and against what has landed.
+
+Pure functions; the loop asks the broker and the store and acts.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from warpmeter.consumers.ledger import Declared, Entry, Foreign, Settled
+from warpmeter.consumers.span import Partition, Span
+
+# The tables' deduplication windows are 100,000 blocks and 7 days; a span may touch several daily partitions, and
+# several partitions of the topic share the window. Well inside it, a replay is dropped for certain.
+WINDOW_S: Final = 6 * 86_400.0
+WINDOW_INSERTS: Final = 40_000
+
+
+@dataclass(frozen=True)
+class Start:
+    """Begin at `offset` (None: the earliest there is); `pending` is the declared span to insert again first.
+
+    `old_life`: the ledger's record is of a topic of this name that is no more.
+    """
+
+    where: Partition
+    uuid: str
+    offset: int | None
+    pending: Declared | None = None
+    old_life: bool = False
+
+
+def plan(where: Partition, uuid: str, entry: Entry | None) -> Start:
+    """Where to begin on a partition of the topic's life `uuid`, by its ledger record."""
+    match entry:
+        case None:
+            return Start(where, uuid, None)
+        case Foreign(_, offset):
+            return Start(where, uuid, offset)
+        case Settled(_, life, offset) if life == uuid:
+            return Start(where, uuid, offset)
+        case Declared(span) if span.uuid == uuid:
+            return Start(where, uuid, span.first, entry)
+        case Settled() | Declared():
+            return Start(where, uuid, None, old_life=True)
+
+
+def objection(start: Start, entry: Entry | None, last: int | None) -> str | None:
+    """Why it must not begin there, given the last offset that landed of this life of the topic; None if it may.
+
+    The ledger must never be behind the table, else rows would land twice under other tokens.
+    """
+    if last is None:
+        return None
+    tail = f"the table holds offsets up to {last} of it; {_WHAT_TO_DO.format(last + 1)}"
+    match entry:
+        case None:
+            return f"the group has no offset of {start.where}, but {tail}"
+        case Foreign(_, offset, why) if offset != last + 1:
+            return f"the group's offset {offset} of {start.where} is not ours ({why}), and {tail}"
+        case Settled(_, uuid, offset) if uuid == start.uuid and last >= offset:
+            return f"the group's offset {offset} of {start.where} was set back: {tail}"
+        case Declared(span) if span.uuid == start.uuid and last >= span.first and last != span.last:
+            return f"the group's declared span {span.first}-{span.last} of {start.where} is not the table's: {tail}"
+        case Settled() | Declared() if start.old_life:
+            return f"the group's offset of {start.where} is of a deleted topic of the same name, and {tail}"
+        case _:
+            return None
+
+
+_WHAT_TO_DO: Final = (
+    "going on would store rows twice, or leave some out. To go on behind them, stop all consumers and set the group's "
+    "offset to {} with Kafka's own tools"
+)
+
+
+def past_window(pending: Declared, now: float, inserts_since: int) -> bool:
+    """Whether the store may have forgotten the token of a pending span."""
+    return now - pending.at > WINDOW_S or inserts_since > WINDOW_INSERTS
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Offsets that are gone from the broker before they were read; published, never silent."""
+
+    where: Partition
+    first: int
+    last: int
+
+    @property
+    def messages(self) -> int:
+        """How many offsets; an upper bound of messages."""
+        return self.last - self.first + 1
+
+
+def loss(start: int, earliest: int, pending: Span | None, pending_landed: bool) -> tuple[int, int] | None:
+    """The offsets (first, last) lost when the next one wanted is `start` and the broker begins at `earliest`.
+
+    A pending span that has landed is not lost.
+    """
+    first = pending.last + 1 if pending is not None and pending_landed else start
+    return (first, earliest - 1) if earliest > first else None
