@@ -4,7 +4,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,14 @@ import pytest
 
 from tests.nvml import NvmlStub, Process, ramp
 from tests.wait import until
+from warpmeter import wire
+from warpmeter.clock import SystemClock
 from warpmeter.producers.gpu import GpuSource
 from warpmeter.producers.gpu.reader import Snapshot
+from warpmeter.producers.health import Board
+from warpmeter.producers.runner import Runner
 from warpmeter.producers.source import Attribution, Health, Reading, Sample, SourceError
+from warpmeter.schemas.topics import TOPICS
 
 MIB = 1 << 20
 GPM_COLUMNS = {
@@ -524,3 +529,34 @@ def test_health_says_what_and_why(host: Host) -> None:
     reading = host.tick()
     uuid = host.stub.gpus[0].uuid
     assert Health(f"{uuid}/fan_permille", "unsupported", "NVML_ERROR_NOT_SUPPORTED") in reading.health
+
+
+class Collected:
+    """A publisher that keeps what the runner publishes."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[Any]] = {"gpu-samples": [], "source-health": []}
+
+    def publish(self, topic: str, rows: Sequence[Any]) -> None:
+        """Keeps rows that the wire takes."""
+        assert wire.pack(TOPICS[topic], "node1", rows).rows == len(rows)
+        self.rows[topic] += rows
+
+
+def test_the_agents_runner_tells_lost_unsupported_and_failed_apart(host: Host) -> None:
+    host.stub.gpus[1].lost = True
+    host.stub.gpus[2].unset("power")
+    host.stub.gpus[3].fail("power", nvml.NVML_ERROR_UNKNOWN)
+    published, uuids = Collected(), [gpu.uuid for gpu in host.stub.gpus[:8]]
+    source = GpuSource("node1", 0.05, Attribution())
+    runner = Runner([source], Board("node1", 10.0), published, SystemClock())
+    runner.start()
+    until(lambda: len(published.rows["gpu-samples"]) >= 35, "five ticks of seven GPUs", within_s=10)
+    assert runner.stop(5.0) == []
+    assert {row.uuid for row in published.rows["gpu-samples"]} == set(uuids) - {uuids[1]}
+    told = {row.subject: (row.source, row.state) for row in published.rows["source-health"]}
+    assert told[""] == ("gpu", "ok")
+    assert told["gpu 1"] == ("gpu", "gone")
+    assert told[f"{uuids[2]}/power_deciwatts"] == ("gpu", "unsupported")
+    assert told[f"{uuids[3]}/power_deciwatts"] == ("gpu", "failed")
+    assert not any(row.HasField("power_deciwatts") for row in published.rows["gpu-samples"] if row.gpu in (2, 3))
