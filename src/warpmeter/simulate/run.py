@@ -1,12 +1,9 @@
 """Send a simulated fleet to Kafka: history as fast as it goes, then in real time."""
 
 import os
-import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import floor
 from pathlib import Path
@@ -20,6 +17,7 @@ from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Kafka
 from warpmeter.simulate.fleet import Fleet
 from warpmeter.simulate.simulation import Simulation, Tick
+from warpmeter.stopping import stopping
 from warpmeter.wire import Envelope
 
 DRAIN_S: Final = 15.0
@@ -255,18 +253,6 @@ class Report:
     def _show(self, text: str) -> None:
         sys.stderr.write(f"\r\033[K{text}" if self._terminal else f"{text}\n")
         sys.stderr.flush()
-
-
-@contextmanager
-def stopping() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set."""
-    stop = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def simulate(kafka: Kafka, fleet: Fleet, pace: Pace, dry_run: bool = False) -> int:
