@@ -11,7 +11,6 @@ import base64
 import binascii
 import hmac
 import re
-import tempfile
 from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 from pathlib import Path
@@ -67,11 +66,6 @@ def write_configuration(folder: Path) -> Path:
     configuration = folder / "config.xml"
     configuration.write_text(_CONFIG.format(users=users))
     return configuration
-
-
-def private_folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder for the configuration that goes with this process."""
-    return tempfile.TemporaryDirectory(prefix="warpmeter-engine-")
 
 
 def of(user: str, password: str, token: str) -> Access:

@@ -4,23 +4,35 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Any, Final, TypeVar
+from itertools import chain
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any, Final, TypeVar
 
 from warpmeter import selfmetrics
 from warpmeter.engine import access, request, sqltext
 from warpmeter.engine.answer import Answer, Receive, Send, Server, content_type
-from warpmeter.engine.compression import decoded, encoder
-from warpmeter.engine.errors import ABORTED, QUERY_IS_TOO_LARGE, TOO_MANY_SIMULTANEOUS_QUERIES, EngineError, refuse
+from warpmeter.engine.compression import Chain, Decoder, Encoder, decoded, decoder, encoder
+from warpmeter.engine.errors import (
+    BAD_ARGUMENTS,
+    QUERY_IS_TOO_LARGE,
+    TOO_MANY_SIMULTANEOUS_QUERIES,
+    EngineError,
+    refuse,
+)
 from warpmeter.engine.feed import CHUNK, Feed, read_pipe
+from warpmeter.engine.frames import FrameDecoder, FrameEncoder
+from warpmeter.engine.hello import hello, is_hello
 from warpmeter.engine.session import Call, Engine, Figures, pipe
 from warpmeter.engine.sqltext import Kind, Statement
 
 Result = TypeVar("Result")
 
 _HOLD: Final = 64 << 10
+_HELD_IN_MEMORY: Final = 16 << 20
 _HEAD: Final = 64 << 10
 _LARGEST_STATEMENT: Final = 16 << 20
 _WAITING_A_THREAD: Final = 16
@@ -30,7 +42,7 @@ _FORMAT_NAME: Final = re.compile(r"\w+")
 _PLAIN: Final = {"Content-Type": "text/html; charset=UTF-8"}
 
 
-class ClientGone(Exception):
+class ClientGoneError(Exception):
     """The client closed its connection before the answer was whole."""
 
 
@@ -42,11 +54,11 @@ class Body:
         self._more = True
 
     async def chunk(self) -> bytes:
-        """The next bytes, b"" at the end. Raises ClientGone."""
+        """The next bytes, b"" at the end. Raises ClientGoneError."""
         while self._more:
             message = await self._receive()
             if message["type"] == "http.disconnect":
-                raise ClientGone
+                raise ClientGoneError
             self._more = message.get("more_body", False)
             if body := message.get("body", b""):
                 return bytes(body)
@@ -59,11 +71,6 @@ class Body:
             parts.append(chunk)
             have += len(chunk)
         return b"".join(parts)
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The rest, in pieces of about 1 MiB."""
-        while piece := await self.head(CHUNK):
-            yield piece
 
     async def drain(self) -> None:
         """Read the rest and forget it, so that the client hears the answer."""
@@ -145,7 +152,7 @@ class App:
             asked = request.read(scope, self._token)
             answer = Answer(send, self._server, asked.query_id, asked.method == "HEAD")
             await self._serve(asked, body, answer)
-        except ClientGone:
+        except ClientGoneError:
             answer.status = 499
         except EngineError as error:
             await self._tell(error, body, answer)
@@ -155,138 +162,104 @@ class App:
     async def _tell(error: EngineError, body: Body, answer: Answer) -> None:
         try:
             await body.drain()
-        except ClientGone:
+        except ClientGoneError:
             answer.status = 499
         else:
             await answer.fail(error)
 
     async def _serve(self, asked: request.Request, body: Body, answer: Answer) -> None:
-        statement, rest = await self._statement(asked, body)
+        through = _body_decoder(asked)
+        statement = await self._statement(asked, body, through)
         if asked.access is access.Access.READ:
-            text = b" ".join((statement.head, statement.tail))
-            access.check_reader(text, asked.settings)
-        call = Call(
-            asked.access, asked.readonly, os.urandom(12).hex(), asked.database, asked.settings, asked.parameters
-        )
+            access.check_reader(statement.head + b" " + statement.tail, asked.settings)
+        call = Call(asked.readonly, os.urandom(12).hex(), asked.database, asked.settings, asked.parameters)
+        exchange = Exchange(asked, call, statement, body, answer)
         self._running.add(call.tag)
         try:
             if statement.kind is Kind.INSERT:
-                await self._insert(asked, call, statement, rest, answer)
+                await self._insert(exchange, through)
+            elif is_hello(statement.head) and (statement.format or asked.default_format) == "Native":
+                await exchange.send(hello(self._server, asked.protocol_version), "Native", Figures())
             elif statement.kind is Kind.SELECT:
-                await self._select(asked, call, statement, body, answer)
+                await self._select(exchange)
             else:
-                await self._other(asked, call, statement, body, answer)
+                await self._other(exchange)
         finally:
             self._running.discard(call.tag)
 
-    async def _statement(self, asked: request.Request, body: Body) -> tuple[Statement, AsyncIterator[bytes]]:
-        """The statement, which may be in the address, in the body, or begin in one and go on in the other."""
-        plain = asked.content_encoding in ("", "identity") and not asked.framed_body
+    async def _statement(self, asked: request.Request, body: Body, through: Decoder) -> Statement:
+        """The statement: in the address, in the body, or begun in one and gone on in the other."""
         if asked.query:
             statement = sqltext.parse(asked.query)
             if statement.kind is Kind.INSERT:
-                return statement, body.chunks()
-            more = await self._whole(asked, body)
-            return (sqltext.parse(asked.query + b"\n" + more) if more.strip() else statement), body.chunks()
-        if plain:
-            head = await body.head(_HEAD)
-            statement = _inserting(head)
-            if statement is not None:
-                return statement, body.chunks()
-            return sqltext.parse(head + await self._whole(asked, body)), body.chunks()
-        return sqltext.parse(await self._whole(asked, body)), body.chunks()
+                return statement
+            more = await self._whole(b"", body, through)
+            return sqltext.parse(asked.query + b"\n" + more) if more.strip() else statement
+        head = b""
+        while len(head) < _HEAD and (chunk := await body.chunk()):
+            head += through.add(chunk)
+        return _inserting(head) or sqltext.parse(await self._whole(head, body, through))
 
-    async def _whole(self, asked: request.Request, body: Body) -> bytes:
-        raw = await body.head(_LARGEST_STATEMENT)
-        if len(raw) >= _LARGEST_STATEMENT:
-            raise refuse(QUERY_IS_TOO_LARGE, f"The statement is longer than {_LARGEST_STATEMENT} bytes.")
-        return b"".join(_plain([raw], asked)) if raw else raw
+    @staticmethod
+    async def _whole(text: bytes, body: Body, through: Decoder) -> bytes:
+        while chunk := await body.chunk():
+            text += through.add(chunk)
+            if len(text) > _LARGEST_STATEMENT:
+                raise refuse(QUERY_IS_TOO_LARGE, f"The statement is longer than {_LARGEST_STATEMENT} bytes.")
+        through.end()
+        return text
 
-    async def _insert(
-        self, asked: request.Request, call: Call, statement: Statement, rest: AsyncIterator[bytes], answer: Answer
-    ) -> None:
+    async def _insert(self, exchange: "Exchange", through: Decoder) -> None:
         feed = Feed(asyncio.get_running_loop())
 
         def work() -> Figures:
-            return self._engine.insert(call, statement, _data(statement.data, _plain(feed, asked)))
+            data = chain([exchange.statement.data], decoded(feed, through))
+            return self._engine.insert(exchange.call, exchange.statement, filter(None, data))
 
-        running = asyncio.ensure_future(self._pool(asked).run(work))
-        pouring = asyncio.ensure_future(_pour(rest, feed))
-        await asyncio.wait((running, pouring), return_when=asyncio.FIRST_COMPLETED)
-        if not running.done():
-            await asyncio.wait((running,))
-        gone = await _settle(pouring)
+        running = asyncio.ensure_future(self._pool(exchange.asked).run(work))
+        pouring = asyncio.ensure_future(_pour(exchange.body, feed))
         try:
-            figures = running.result()
-        except ClientGone:
-            raise
-        if gone:
-            raise ClientGone
-        await answer.whole(HTTPStatus.OK, _headers(figures), b"")
+            figures = await running
+        finally:
+            pouring.cancel()
+            await asyncio.wait((pouring,))
+        await exchange.answer.whole(HTTPStatus.OK, _headers(figures), b"")
 
-    async def _other(
-        self, asked: request.Request, call: Call, statement: Statement, body: Body, answer: Answer
-    ) -> None:
-        name = _known_name(asked.default_format)
-        work = self._pool(asked).run(lambda: self._engine.run(call, statement, name))
-        result, figures = await self._unless_gone(work, call, body)
-        headers = _headers(figures)
-        if result:
-            headers |= {"X-ClickHouse-Format": name, "Content-Type": content_type(name)}
-        await answer.begin(HTTPStatus.OK, headers, encoder(asked.accept_encoding))
-        await answer.write(result)
-        await answer.end()
+    async def _other(self, exchange: "Exchange") -> None:
+        name = _known_name(exchange.asked.default_format)
+        work = self._pool(exchange.asked).run(lambda: self._engine.run(exchange.call, exchange.statement, name))
+        result, figures = await self._unless_gone(work, exchange)
+        await exchange.send(result, name, figures)
 
-    async def _select(
-        self, asked: request.Request, call: Call, statement: Statement, body: Body, answer: Answer
-    ) -> None:
-        name = _known_name(statement.format or asked.default_format)
-        named = Statement(statement.kind, statement.head, name, statement.tail)
+    async def _select(self, exchange: "Exchange") -> None:
+        name = _known_name(exchange.statement.format or exchange.asked.default_format)
+        statement = replace(exchange.statement, format=name)
         reading, writing = pipe(CHUNK)
 
         def work() -> Figures:
             try:
-                return self._engine.select(call, named, writing)
+                return self._engine.select(exchange.call, statement, writing)
             finally:
                 os.close(writing)
 
         try:
-            running = asyncio.ensure_future(self._pool(asked).run(work))
-            await self._unless_gone(self._stream(asked, name, reading, running, answer), call, body)
+            running = asyncio.ensure_future(self._pool(exchange.asked).run(work))
+            await self._unless_gone(exchange.stream(read_pipe(reading), name, running), exchange)
         finally:
             os.close(reading)
 
-    async def _stream(
-        self, asked: request.Request, name: str, reading: int, running: asyncio.Future[Figures], answer: Answer
-    ) -> None:
-        headers = {"X-ClickHouse-Format": name, "Content-Type": content_type(name)}
-        held: list[bytes] = []
-        size, limit = 0, (float("inf") if asked.wait_end else _HOLD)
-        async for chunk in read_pipe(reading):
-            if answer.begun:
-                await answer.write(chunk)
-                continue
-            held.append(chunk)
-            size += len(chunk)
-            if size >= limit:
-                await answer.begin(HTTPStatus.OK, headers | _headers(Figures()), encoder(asked.accept_encoding))
-                await answer.write(b"".join(held))
-        figures = await running
-        if not answer.begun:
-            await answer.begin(HTTPStatus.OK, headers | _headers(figures), encoder(asked.accept_encoding))
-            await answer.write(b"".join(held))
-        await answer.end()
-
-    async def _unless_gone(self, work: Any, call: Call, body: Body) -> Any:
-        """Await the work; when the client leaves first, end its query and raise ClientGone."""
-        running, leaving = asyncio.ensure_future(work), asyncio.ensure_future(body.gone())
+    async def _unless_gone(self, work: Coroutine[Any, Any, Result], exchange: "Exchange") -> Result:
+        """Await the work; when the client leaves first, end its query and raise ClientGoneError."""
+        running = asyncio.ensure_future(work)
+        leaving = asyncio.ensure_future(exchange.body.gone())
         await asyncio.wait((running, leaving), return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             leaving.cancel()
             return running.result()
-        await self.kill(call.tag)
+        await self.kill(exchange.call.tag)
         running.cancel()
-        raise ClientGone
+        await asyncio.wait((running,))
+        raise ClientGoneError
 
     def _pool(self, asked: request.Request) -> Pool:
         return self._readers if asked.access is access.Access.READ else self._writers
@@ -306,6 +279,55 @@ class App:
             pool.close()
 
 
+@dataclass(frozen=True)
+class Exchange:
+    """One request on its way: what was asked, what runs for it, and where the answer goes."""
+
+    asked: request.Request
+    call: Call
+    statement: Statement
+    body: Body
+    answer: Answer
+
+    async def begin(self, name: str, figures: Figures) -> None:
+        """Send the head of a result in format `name`."""
+        headers = {"X-ClickHouse-Format": name, "Content-Type": content_type(name), **_headers(figures)}
+        await self.answer.begin(HTTPStatus.OK, headers, _encoding(self.asked))
+
+    async def send(self, result: bytes, name: str, figures: Figures) -> None:
+        """Send a result that is here whole; a statement without one sends no format."""
+        if not result:
+            return await self.answer.whole(HTTPStatus.OK, _headers(figures), b"")
+        await self.begin(name, figures)
+        await self.answer.write(result)
+        await self.answer.end()
+
+    async def stream(self, chunks: AsyncIterator[bytes], name: str, running: asyncio.Future[Figures]) -> None:
+        """Send a result as it comes; held back at first, so that a short one has its figures and a failure a status.
+
+        `wait_end_of_query` holds all of it back, beyond 16 MiB in a file.
+        """
+        with SpooledTemporaryFile(max_size=_HELD_IN_MEMORY) as held:
+            async for chunk in chunks:
+                if self.answer.begun:
+                    await self.answer.write(chunk)
+                    continue
+                held.write(chunk)
+                if held.tell() >= _HOLD and not self.asked.wait_end:
+                    await self.begin(name, Figures())
+                    await self._release(held)
+            figures = await running
+            if not self.answer.begun:
+                await self.begin(name, figures)
+                await self._release(held)
+        await self.answer.end()
+
+    async def _release(self, held: IO[bytes]) -> None:
+        held.seek(0)
+        while chunk := held.read(CHUNK):
+            await self.answer.write(chunk)
+
+
 def _inserting(head: bytes) -> Statement | None:
     try:
         statement = sqltext.parse(head)
@@ -314,36 +336,25 @@ def _inserting(head: bytes) -> Statement | None:
     return statement if statement.kind is Kind.INSERT else None
 
 
-def _plain(chunks: Iterable[bytes], asked: request.Request) -> Iterable[bytes]:
-    return decoded(chunks, asked.content_encoding)
+def _body_decoder(asked: request.Request) -> Decoder:
+    outer = decoder(asked.content_encoding)
+    return Chain(outer, FrameDecoder()) if asked.framed_body else outer
 
 
-def _data(first: bytes, rest: Iterable[bytes]) -> Iterable[bytes]:
-    if first:
-        yield first
-    yield from rest
+def _encoding(asked: request.Request) -> tuple[str, Encoder]:
+    if asked.framed_answer:
+        return "", FrameEncoder(asked.settings.get("network_compression_method", "LZ4"))
+    return encoder(asked.accept_encoding)
 
 
-async def _pour(rest: AsyncIterator[bytes], feed: Feed) -> None:
+async def _pour(body: Body, feed: Feed) -> None:
     try:
-        async for chunk in rest:
-            await feed.put(chunk)
-    except ClientGone as gone:
+        while piece := await body.head(CHUNK):
+            await feed.put(piece)
+    except ClientGoneError as gone:
         feed.fail(gone)
-        raise
-    feed.end()
-
-
-async def _settle(pouring: asyncio.Future[None]) -> bool:
-    """Stop a pour whose insert is over; True when the client had left."""
-    pouring.cancel()
-    try:
-        await pouring
-    except asyncio.CancelledError:
-        return False
-    except ClientGone:
-        return True
-    return False
+    else:
+        feed.end()
 
 
 def _headers(figures: Figures) -> dict[str, str]:
@@ -353,5 +364,5 @@ def _headers(figures: Figures) -> dict[str, str]:
 def _known_name(name: str) -> str:
     """A format's name that is safe to put in a statement."""
     if not _FORMAT_NAME.fullmatch(name):
-        raise refuse(ABORTED, f"{name!r} is no name of a format.")
+        raise refuse(BAD_ARGUMENTS, f"{name!r} is no name of a format.")
     return name

@@ -47,7 +47,7 @@ class _Compressor:
         return self._start + bytes(self._compressor.flush())
 
 
-def _zstd() -> Any:
+def zstd_library() -> Any:
     for name in ("compression.zstd", "backports.zstd"):
         try:
             return import_module(name)
@@ -56,7 +56,7 @@ def _zstd() -> Any:
     raise refuse(UNKNOWN_COMPRESSION_METHOD, "zstd needs Python 3.14 or the package backports.zstd.")
 
 
-def _library(name: str, package: str) -> Any:
+def library(name: str, package: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
@@ -64,14 +64,14 @@ def _library(name: str, package: str) -> Any:
 
 
 def _lz4_encoder() -> Encoder:
-    compressor = _library("lz4.frame", "lz4").LZ4FrameCompressor()
+    compressor = library("lz4.frame", "lz4").LZ4FrameCompressor()
     return _Compressor(compressor, compressor.begin())
 
 
 # Fast levels: results go over loopback.
 _ENCODERS: Final[dict[str, Callable[[], Encoder]]] = {
     "lz4": _lz4_encoder,
-    "zstd": lambda: _Compressor(_zstd().ZstdCompressor(level=1)),
+    "zstd": lambda: _Compressor(zstd_library().ZstdCompressor(level=1)),
     "gzip": lambda: _Compressor(zlib.compressobj(1, zlib.DEFLATED, 31)),
     "deflate": lambda: _Compressor(zlib.compressobj(1, zlib.DEFLATED, 15)),
 }
@@ -94,42 +94,94 @@ _DECODERS: Final[dict[str, Callable[[], Any]]] = {
     "gzip": _inflater(31),
     "x-gzip": _inflater(31),
     "deflate": _inflater(15),
-    "zstd": lambda: _zstd().ZstdDecompressor(),
-    "lz4": lambda: _library("lz4.frame", "lz4").LZ4FrameDecompressor(),
-    "br": lambda: _library("brotli", "brotli").Decompressor(),
+    "zstd": lambda: zstd_library().ZstdDecompressor(),
+    "lz4": lambda: library("lz4.frame", "lz4").LZ4FrameDecompressor(),
+    "br": lambda: library("brotli", "brotli").Decompressor(),
 }
 
 
-def decoded(chunks: Iterable[bytes], encoding: str) -> Iterable[bytes]:
-    """The chunks of a body without its `Content-Encoding`. Raises EngineError for an encoding it does not know."""
+class Decoder(Protocol):
+    """Gives back a compressed stream: `add` what comes, `end` when no more comes. Both raise EngineError."""
+
+    def add(self, chunk: bytes) -> bytes:
+        """The plain bytes that are ready."""
+        ...
+
+    def end(self) -> None:
+        """Check that the stream is whole."""
+        ...
+
+
+class NoDecoder:
+    """The stream is plain already."""
+
+    def add(self, chunk: bytes) -> bytes:
+        """The same bytes."""
+        return chunk
+
+    def end(self) -> None:
+        """Nothing to check."""
+
+
+class _Decompressor:
+    """A library's decompressor; a stream may be several members or frames on end."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._make = _DECODERS[name]
+        self._current = self._make()
+        self._begun = False
+
+    def add(self, chunk: bytes) -> bytes:
+        try:
+            return b"".join(self._pieces(chunk))
+        except Exception as error:  # each library has an error class of its own
+            raise refuse(CANNOT_DECOMPRESS, f"The body is not {self._name}: {error}.") from error
+
+    def _pieces(self, left: bytes) -> Iterator[bytes]:
+        while left:
+            if getattr(self._current, "eof", False):
+                self._current = self._make()
+            self._begun = True
+            step = self._current.process if self._name == "br" else self._current.decompress
+            yield step(left)
+            left = getattr(self._current, "unused_data", None) or b""
+
+    def end(self) -> None:
+        if self._begun and getattr(self._current, "eof", True) is False:
+            raise refuse(CANNOT_DECOMPRESS, f"The body ends in the middle of its {self._name}.")
+
+
+def decoder(encoding: str) -> Decoder:
+    """The decoder of a `Content-Encoding`. Raises EngineError for one that it does not know."""
     name = encoding.strip().lower()
     if name in ("", "identity"):
-        return chunks
+        return NoDecoder()
     if name not in _DECODERS:
         raise refuse(UNKNOWN_COMPRESSION_METHOD, f"Content-Encoding {name}: use one of {', '.join(_DECODERS)}.")
-    return _decoded(chunks, name)
+    return _Decompressor(name)
 
 
-def _decoded(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
-    make = _DECODERS[name]
-    decoder = make()
-    try:
-        for chunk in chunks:
-            left = chunk
-            while left:  # a body may be several members or frames on end
-                if getattr(decoder, "eof", False):
-                    decoder = make()
-                yield _step(decoder, left, name)
-                left = getattr(decoder, "unused_data", None) or b""
-    except (zlib.error, RuntimeError, ValueError, EOFError) as error:
-        raise refuse(CANNOT_DECOMPRESS, f"The body is not {name}: {error}.") from error
-    except Exception as error:
-        if type(error).__name__ in ("ZstdError", "error"):
-            raise refuse(CANNOT_DECOMPRESS, f"The body is not {name}: {error}.") from error
-        raise
-    if getattr(decoder, "eof", True) is False:
-        raise refuse(CANNOT_DECOMPRESS, f"The body ends in the middle of its {name}.")
+class Chain:
+    """Two decoders, the outer one first."""
+
+    def __init__(self, outer: Decoder, inner: Decoder) -> None:
+        self._outer = outer
+        self._inner = inner
+
+    def add(self, chunk: bytes) -> bytes:
+        """The plain bytes that are ready."""
+        return self._inner.add(self._outer.add(chunk))
+
+    def end(self) -> None:
+        """Check both."""
+        self._outer.end()
+        self._inner.end()
 
 
-def _step(decoder: Any, data: bytes, name: str) -> bytes:
-    return bytes(decoder.process(data) if name == "br" else decoder.decompress(data))
+def decoded(chunks: Iterable[bytes], through: Decoder) -> Iterator[bytes]:
+    """The chunks of a body through a decoder that may have seen its beginning."""
+    for chunk in chunks:
+        if plain := through.add(chunk):
+            yield plain
+    through.end()

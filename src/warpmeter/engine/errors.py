@@ -56,8 +56,8 @@ _STATUS: Final = {
     439: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
-_CODE: Final = re.compile(r"Code: (\d+)\. DB::Exception: ")
-_REPEATED_HEAD: Final = re.compile(r"^(?:Code: \d+\. DB::Exception: )+(?=Code: \d+\. DB::Exception: )")
+_CODE: Final = re.compile(r"Code: (\d+)\. DB::\w*Exception: ")
+_REPEATED_HEAD: Final = re.compile(r"^(?:Code: \d+\. DB::\w*Exception: )+(?=Code: \d+\. DB::\w*Exception: )")
 _REPEATED_TAIL: Final = re.compile(r"(?: \(version [^()]*(?:\([^()]*\))?\)\.? \([A-Z0-9_]+\))+$")
 
 
@@ -80,9 +80,9 @@ def refuse(code: int, why: str) -> EngineError:
     return EngineError(code, f"Code: {code}. DB::Exception: {why} ({_NAMES[code]})")
 
 
-def from_engine(error: BaseException) -> EngineError:
-    """What chDB raised, without chDB's own prefix and without the head and tail that nesting repeats."""
-    said = str(error).strip()
+def from_engine(error: BaseException, mark: str = "") -> EngineError:
+    """What chDB raised, without chDB's own prefix, our `mark`, and the head and tail that nesting repeats."""
+    said = str(error).replace(mark, "").strip()
     found = _CODE.search(said)
     if found is None:
         return refuse(UNKNOWN_EXCEPTION, said or type(error).__name__)

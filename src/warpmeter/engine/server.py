@@ -1,19 +1,25 @@
 """The process: hold the folder, open the engine, answer HTTP, end well."""
 
 import asyncio
+import logging
+import os
+import signal
 import socket
-from contextlib import ExitStack
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
 from warpmeter import log
-from warpmeter.engine import access, lock
-from warpmeter.engine.app import App
+from warpmeter.engine import lock, sandbox
 from warpmeter.engine.lock import StartError
-from warpmeter.engine.session import Engine
+
+if TYPE_CHECKING:
+    from warpmeter.engine.app import App
 
 _GRACE_S: Final = 4.0
 
@@ -47,9 +53,19 @@ def bind(listen: str, port: int) -> socket.socket:
 class _Server(uvicorn.Server):
     """uvicorn, which on SIGTERM or SIGINT stops accepting, lets requests finish for a while, then ends them."""
 
-    def __init__(self, config: uvicorn.Config, app: App) -> None:
+    def __init__(self, config: uvicorn.Config, app: "App") -> None:
         super().__init__(config)
         self._app = app
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take the signals; unlike uvicorn's own, do not raise them again, so that the engine is closed after."""
+        before = {each: signal.signal(each, self.handle_exit) for each in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End: what still runs after the grace is killed, so that its client hears an exception."""
@@ -60,15 +76,34 @@ class _Server(uvicorn.Server):
             late.cancel()
 
 
+def _fence(folder: Path) -> Path:
+    """Shut this process in; returns its folder for temporary files, which lies in the data folder."""
+    temporary = folder / "tmp"
+    temporary.mkdir(exist_ok=True)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
+    if not sandbox.enter([folder], sandbox.python_folders()):
+        log.get("engine").warning("no fence", why="this kernel has no Landlock; rights are the engine's own only")
+    return temporary
+
+
+def _quiet(record: logging.LogRecord) -> bool:
+    return "without completing response" not in record.getMessage()  # how an answer is cut, see Answer.fail
+
+
 def serve(options: EngineOptions) -> None:
     """Serve until SIGTERM or SIGINT. Raises StartError, one line, when it cannot start."""
     logger = log.get("engine")
+    logging.getLogger("uvicorn.error").addFilter(_quiet)
     with ExitStack() as stack:
         folder = lock.prepare(options.folder)
         lock.hold(folder)
         listening = stack.enter_context(bind(options.listen, options.port))
-        private = Path(stack.enter_context(access.private_folder()))
-        engine = Engine(folder, private, options.database)
+        private = stack.enter_context(tempfile.TemporaryDirectory(prefix="configuration-", dir=_fence(folder)))
+        # Loaded only now: the fence holds for threads that start after it, and the engine starts some when loaded.
+        from warpmeter.engine.app import App
+        from warpmeter.engine.session import Engine
+
+        engine = Engine(folder, Path(private), options.database)
         stack.callback(engine.close)
         app = App(engine, options.write_token, options.threads)
         stack.callback(app.close)

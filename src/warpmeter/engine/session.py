@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import chdb
 
-from warpmeter.engine.access import Access, write_configuration
+from warpmeter.engine.access import write_configuration
 from warpmeter.engine.errors import BAD_ARGUMENTS, from_engine, refuse
 from warpmeter.engine.lock import StartError
 from warpmeter.engine.sqltext import Statement
@@ -54,9 +54,11 @@ class Figures:
 
 @dataclass(frozen=True)
 class Call:
-    """What a request asks for besides its statement. `tag` marks the statement's text, so that it can be killed."""
+    """What a request asks for besides its statement, and whether it may only read.
 
-    access: Access
+    `tag` marks the statement's text, so that it can be killed.
+    """
+
     readonly: bool
     tag: str
     database: str = ""
@@ -68,9 +70,9 @@ class Call:
         return b" /* " + self.tag.encode() + b" */"
 
 
-def quoted(value: str) -> str:
-    """A ClickHouse string literal."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+def quoted(value: str, quote: str = "'") -> str:
+    """A ClickHouse string literal, or with another quote a name."""
+    return quote + value.replace("\\", "\\\\").replace(quote, "\\" + quote) + quote
 
 
 class Engine:
@@ -80,6 +82,7 @@ class Engine:
         """Open it; `database` is used where a request names none. Raises StartError."""
         self._address = f"{folder}?config-file={write_configuration(configuration_folder)}"
         self._database = database
+        self._known = False
         try:
             self._keeper = chdb.connect(self._address)
             found = self._keeper.query("SELECT version(), timezone(), displayName()", "TSV").bytes().decode()
@@ -98,16 +101,16 @@ class Engine:
             self._enter(connection, call)
             yield connection
         except RuntimeError as error:
-            raise from_engine(error) from error
+            raise from_engine(error, call.mark().decode()) from error
         finally:
             connection.close()
 
     def _enter(self, connection: Any, call: Call) -> None:
         if call.database:
-            connection.query(f"USE `{call.database.replace(chr(92), chr(92) * 2).replace('`', chr(92) + '`')}`", "TSV")
+            connection.query(f"USE {quoted(call.database, '`')}", "TSV")
         else:  # chDB's `default` is an overlay over the file system, on which nobody has rights here
-            known = self._exists(connection, self._database)
-            connection.query(f"USE `{self._database if known else 'system'}`", "TSV")
+            self._known = self._known or self._exists(connection, self._database)
+            connection.query(f"USE {quoted(self._database if self._known else 'system', '`')}", "TSV")
         for name in call.settings:
             if not _SETTING.fullmatch(name):
                 raise refuse(BAD_ARGUMENTS, f"{name!r} is no name of a setting.")
@@ -117,7 +120,7 @@ class Engine:
 
     @staticmethod
     def _exists(connection: Any, database: str) -> bool:
-        return bool(connection.query(f"EXISTS DATABASE `{database}`", "TSV").bytes() == b"1\n")
+        return bool(connection.query(f"EXISTS DATABASE {quoted(database, '`')}", "TSV").bytes() == b"1\n")
 
     def select(self, call: Call, statement: Statement, into: int) -> Figures:
         """Run a query and write its result, in the statement's format, to the descriptor of a pipe, which stays open.

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import pairwise
 from typing import Final
 
 from warpmeter.engine.errors import INTO_OUTFILE_NOT_ALLOWED, SYNTAX_ERROR, refuse
@@ -131,13 +132,13 @@ def _one_statement(tokens: list[Lexeme]) -> list[Lexeme]:
 
 
 def _no_files(tokens: list[Lexeme]) -> None:
-    for one, two in zip(tokens, tokens[1:], strict=False):
+    for one, two in pairwise(tokens):
         if (one.is_word("INTO") and two.is_word("OUTFILE")) or (one.is_word("FROM") and two.is_word("INFILE")):
             raise refuse(INTO_OUTFILE_NOT_ALLOWED, f"{one.text} {two.text} is not allowed over HTTP.")
 
 
 def _writes(tokens: list[Lexeme]) -> bool:
-    return any(one.is_word("INSERT") and two.is_word("INTO") for one, two in zip(tokens, tokens[1:], strict=False))
+    return any(one.is_word("INSERT") and two.is_word("INTO") for one, two in pairwise(tokens))
 
 
 def _select(text: bytes, tokens: list[Lexeme]) -> Statement:
