@@ -248,9 +248,10 @@ class _Reader:
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 _DECIMAL: Final = ("", "k", "M", "G", "T", "P")
 _UNIT_SUFFIXES: Final = (
-    "_bytes_per_s", "_bits_per_s", "_per_s", "_bytes", "_watts", "_joules", "_celsius", "_hertz", "_seconds",
+    "_bytes_per_s", "_bits_per_s", "_per_s", "_bytes", "_watts", "_joules", "_celsius", "_hertz", "_seconds", "_s",
 )  # fmt: skip
 _FIRST: Final = ("host", "ts", "period_ms")
+_EMPTY: Final[tuple[object, ...]] = ("", [], {})
 
 
 def lines(seen: Seen, si: bool = False) -> Iterator[str]:
@@ -265,7 +266,8 @@ def lines(seen: Seen, si: bool = False) -> Iterator[str]:
     for row in seen.rows:
         values = _plain(row)
         show = _bare if si else _shown
-        known = " ".join(show(metrics.get(name), name, value) for name, value in values.items() if name not in _FIRST)
+        told = ((name, value) for name, value in values.items() if name not in _FIRST and value not in _EMPTY)
+        known = " ".join(show(metrics.get(name), name, value) for name, value in told)
         yield f"{_clock(values.get('ts'))} {values.get('host', seen.key)} {known}"
 
 
@@ -291,12 +293,12 @@ def json_lines(seen: Seen, si: bool = False) -> Iterator[str]:
 
 
 def _plain(row: Message) -> dict[str, Any]:
-    """Every field that is there, by its name; 64-bit numbers as numbers, bytes as base64."""
+    """Every field that is there, in the order of their numbers; 64-bit numbers as numbers, bytes as base64."""
     shown = MessageToDict(row, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
     for field, value in row.ListFields():
         if isinstance(value, int) and not isinstance(value, bool):
             shown[field.name] = value
-    return shown
+    return {field.name: shown[field.name] for field in row.DESCRIPTOR.fields if field.name in shown}
 
 
 def _si(metric: Metric | None, name: str, value: Any) -> tuple[str, Any]:
@@ -325,6 +327,8 @@ def _quantity(value: float, unit: str) -> str:
         return _prefixed(value, 1024, _BINARY, unit)
     if unit in ("B/s", "bit/s", "Hz"):
         return _prefixed(value, 1000, _DECIMAL, unit)
+    if unit == "s" and 0 < value < 1:
+        return f"{1000 * value:.4g}ms"
     return f"{value:.10g}" + unit.removeprefix("1")
 
 

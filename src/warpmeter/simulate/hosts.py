@@ -33,7 +33,7 @@ class Hosts:
         self._slot_of = np.repeat(np.arange(len(slots)), [len(slot.gpus) for slot in slots])
         self._wide = np.array([len(slot.gpus) > fleet.gpus for slot in slots])
         self._uptime: Floats = self._rng.uniform(86_400, 90 * 86_400, fleet.hosts)
-        self._load: Floats = np.zeros((3, fleet.hosts))
+        self._load: Floats | None = None
         self.cores_used: Floats = np.zeros(fleet.size)
         self.rss_mebibytes: Floats = np.zeros(fleet.size)
         self.read: Floats = np.zeros(fleet.size)
@@ -72,7 +72,8 @@ class Hosts:
 
     def _cpu(self, busy: Floats) -> dict[str, Numbers]:
         keep = np.exp(-self._fleet.interval_s / np.array([[60.0], [300.0], [900.0]]))
-        self._load = keep * self._load + (1 - keep) * busy * CORES
+        before = np.tile(busy * CORES, (3, 1)) if self._load is None else self._load
+        self._load = load = keep * before + (1 - keep) * busy * CORES
         waiting = np.minimum(self._sum(self.written) / 1e11, 0.05)
         hosts, cores = self._fleet.hosts, busy * CORES
         none = np.zeros(hosts, np.int64)
@@ -92,9 +93,9 @@ class Hosts:
             "core_busy_p50_permille": _permille(0.2 * busy),
             "core_busy_p90_permille": _permille(2.5 * busy),
             "core_busy_max_permille": _permille(np.where(cores > 3, 0.98, 0.3)),
-            "load1_centi": _whole(100 * self._load[0]),
-            "load5_centi": _whole(100 * self._load[1]),
-            "load15_centi": _whole(100 * self._load[2]),
+            "load1_centi": _whole(100 * load[0]),
+            "load5_centi": _whole(100 * load[1]),
+            "load15_centi": _whole(100 * load[2]),
             "procs_running": _whole(cores + 1),
             "procs_blocked": _whole(40 * waiting),
             "processes": _whole(1800 + 14 * cores),

@@ -1,0 +1,71 @@
+"""What keeps a topic from being as wanted, decided without a broker."""
+
+import pytest
+
+from warpmeter import topics
+from warpmeter.schemas.topics import TOPICS
+from warpmeter.settings import Kafka
+from warpmeter.topics import ConfigDiffers, FewerPartitions, FewerReplicas, Found, Missing, Option
+
+REPLICATED = Kafka(replication_factor=3)
+
+
+def wanted(kafka: Kafka = REPLICATED) -> topics.Wanted:
+    return topics.plan(kafka, [TOPICS["gpu-samples"]])[0]
+
+
+def found(partitions: int = 12, replicas: int = 3, **changed: str | None) -> Found:
+    """A topic as wanted, but for what is named (`_` for `.`)."""
+    config: dict[str, str | None] = {option.key: option.value for option in wanted().options}
+    return Found(partitions, replicas, config | {key.replace("_", "."): value for key, value in changed.items()})
+
+
+def test_a_topic_as_wanted_has_no_difference() -> None:
+    assert topics.compare(wanted(), found()) == []
+
+
+def test_a_topic_that_is_not_there_is_missing() -> None:
+    assert topics.compare(wanted(), None) == [Missing(wanted())]
+
+
+def test_less_of_anything_differs() -> None:
+    name = "warpmeter.gpu-samples"
+    assert topics.compare(wanted(), found(partitions=3, replicas=1, retention_ms="1000", min_insync_replicas="1")) == [
+        FewerPartitions(name, 3, 12),
+        FewerReplicas(name, 1, 3),
+        ConfigDiffers(name, "retention.ms", "1000", "86400000"),
+        ConfigDiffers(name, "min.insync.replicas", "1", "2"),
+    ]
+
+
+def test_what_an_operator_raised_is_left_alone() -> None:
+    raised = found(partitions=48, replicas=5, retention_ms="-1", max_message_bytes="99999999", compression_type="zstd")
+    assert topics.compare(wanted(), raised) == []
+
+
+def test_a_compacted_topic_differs_for_it_would_keep_one_sample_a_host() -> None:
+    differs = topics.compare(wanted(), found(cleanup_policy="compact"))
+    assert [str(each) for each in differs] == ["warpmeter.gpu-samples: cleanup.policy is compact, wants delete"]
+
+
+@pytest.mark.parametrize(("has", "fits"), [(None, False), ("10", True), ("11", True), ("9", False), ("-1", True)])
+def test_at_least(has: str | None, fits: bool) -> None:
+    assert Option("retention.ms", "10", "at_least").satisfied_by(has) is fits
+
+
+def test_partitions_can_be_set_but_not_of_topics_that_have_one() -> None:
+    planned = {each.name: each.partitions for each in topics.plan(Kafka(partitions=48, topic_prefix="p"))}
+    assert planned["p.gpu-samples"] == 48
+    assert planned["p.dead-letters"] == 1
+    assert {each.partitions for each in topics.plan(Kafka(partitions=1))} == {1}
+
+
+def test_min_isr_asks_for_three_replicas() -> None:
+    assert "min.insync.replicas" in [option.key for option in wanted().options]
+    assert "min.insync.replicas" not in [option.key for option in wanted(Kafka(replication_factor=1)).options]
+
+
+def test_dead_letters_take_what_the_others_carried() -> None:
+    sizes = {name: topic.max_message_bytes for name, topic in TOPICS.items()}
+    largest = sizes.pop("dead-letters")
+    assert all(largest > size for size in sizes.values())
