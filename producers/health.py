@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
+from warpmeter.log import Logger
 from warpmeter.producers.source import Health
 from warpmeter.schemas.generated.source_health_pb2 import Envelope
 
@@ -68,6 +69,13 @@ class Board:
             why=health.why,
             count=health.count,
         )
+
+
+def tell(logger: Logger, changed: Iterable[SourceHealth]) -> None:
+    """Log what changed."""
+    for row in changed:
+        level = logger.info if row.state in ("ok", "unsupported") else logger.warning
+        level("source_health", source=row.source, subject=row.subject, state=row.state, why=row.why)
 
 
 def _standing(entry: _Entry) -> Iterable[Health]:

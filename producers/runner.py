@@ -29,11 +29,12 @@ class Loop(Generic[Raw]):
 
     def __init__(self, source: Source[Raw], board: Board, publisher: Publisher, clock: Clock) -> None:
         self.source = source
-        self._board, self._publisher, self._clock = board, publisher, clock
+        self.publisher = publisher
+        self._board, self._clock = board, clock
         self._schedule = Schedule(source.period_s, clock)
         self._before: Sample[Raw] | None = None
         self._reading_since: float | None = None
-        self._log = log.get("agent").bind(source=source.name)
+        self._log = log.get("agent")
         self._up = selfmetrics.gauge("warpmeter_source_up").labels(source.name)
         self._seconds = selfmetrics.gauge("warpmeter_source_read_seconds").labels(source.name)
         self._late = selfmetrics.counter("warpmeter_source_late_ticks_total").labels(source.name)
@@ -87,7 +88,7 @@ class Loop(Generic[Raw]):
         self._before = sample
         self._up.set(1)
         if reading.rows:
-            self._publisher.publish(self.source.topic, reading.rows)
+            self.publisher.publish(self.source.topic, reading.rows)
         self._report(sample.ts, seconds, health.OK, reading.health)
         return None
 
@@ -95,19 +96,16 @@ class Loop(Generic[Raw]):
         return Health("", "timeout", f"the read took over {self.source.timeout_s:g} s; this source waits until it ends")
 
     def _bug(self, error: Exception) -> Health:
-        self._log.error("source_broke", error=repr(error), exc_info=error)
+        self._log.error("source_broke", source=self.source.name, error=repr(error), exc_info=error)
         return Health("", "failed", repr(error))
 
     def _report(self, ts: float, seconds: float, outcome: Health, subjects: Sequence[Health] = ()) -> None:
         changes = self._board.report(self.source.name, ts, seconds, outcome, subjects)
         if outcome.state != "ok":
             self._up.set(0)
-        if not changes:
-            return
-        self._publisher.publish(health.TOPIC, changes)
-        for row in changes:
-            level = self._log.info if row.state in ("ok", "unsupported") else self._log.warning
-            level("source_health", subject=row.subject, state=row.state, why=row.why)
+        if changes:
+            self.publisher.publish(health.TOPIC, changes)
+            health.tell(self._log, changes)
 
 
 class Runner:

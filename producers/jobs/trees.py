@@ -1,0 +1,216 @@
+"""Which process belongs to which job: pure, over the table of processes."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+from typing import Final
+
+from warpmeter.producers.jobs.process import Process
+from warpmeter.producers.jobs.scheduler import UNKNOWN, Membership, Rank, Scheduler, membership, rank
+
+ORPHAN_S: Final = 10.0
+"""Processes that outlive the topmost one of their tree are its remains for so long; then they stand for themselves."""
+
+Key = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """One process tree of a job on this host: its topmost process, and the pids of all that belong to it."""
+
+    top: Process
+    job_id: str
+    scheduler: Scheduler = "none"
+    name: str = ""
+    user: str = ""
+    rank: Rank = UNKNOWN
+    labels: Mapping[str, str] = field(default_factory=dict)
+    pids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What makes a job on this host. `boot`: seconds since the epoch; `hertz`: clock ticks per second."""
+
+    host: str
+    pattern: re.Pattern[str]
+    ignore: re.Pattern[str] | None
+    boot: float
+    hertz: int
+
+    def started_at(self, process: Process) -> float:
+        """Seconds since the epoch."""
+        return self.boot + process.start / self.hertz
+
+    def own_id(self, process: Process) -> str:
+        """The job id of a tree that no scheduler names."""
+        return f"{self.host}:{process.pid}:{int(self.started_at(process))}"
+
+    def matches(self, process: Process) -> bool:
+        """Whether the process tree id makes it a job."""
+        if self.ignore and (self.ignore.search(process.tree_id) or self.ignore.search(process.command)):
+            return False
+        return self.pattern.search(process.tree_id) is not None
+
+
+class Forest:
+    """The job trees of a host. It remembers to which tree a process belonged: parents end, and children move."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._matches: dict[tuple[Key, str], bool] = {}
+        self._belongs: dict[Key, Key] = {}
+        self._orphan_since: dict[Key, float] = {}
+
+    def trees(self, processes: Mapping[int, Process], now: float) -> list[Tree]:
+        """The trees among `processes`, the topmost first; `now`: seconds that never step."""
+        walk = _Walk(self._rules, processes, self._remembered(processes, now), self._match)
+        for process in processes.values():
+            walk.top_of(process)
+        self._belongs = {processes[pid].key: top for pid, top in walk.tops.items() if top is not None}
+        self._matches = {seen: matched for seen, matched in self._matches.items() if _alive(seen[0], processes)}
+        return _adopt_launchers(walk.grown())
+
+    def _match(self, process: Process) -> bool:
+        seen = (process.key, process.name)
+        if seen not in self._matches:
+            self._matches[seen] = self._rules.matches(process)
+        return self._matches[seen]
+
+    def _remembered(self, processes: Mapping[int, Process], now: float) -> dict[Key, Key]:
+        """The tree of each process that outlived its parent; remains of an ended tree keep to it for a while."""
+        kept: dict[Key, Key] = {}
+        orphans: dict[Key, float] = {}
+        for key, top in self._belongs.items():
+            if key == top or not _alive(key, processes):
+                continue
+            if _alive(top, processes):
+                kept[key] = top
+                continue
+            orphans[key] = self._orphan_since.get(key, now)
+            if now - orphans[key] < ORPHAN_S:
+                kept[key] = top
+        self._orphan_since = orphans
+        return kept
+
+
+class _Walk:
+    """One pass: the top of every process, from its own environment, its parents, or its tree id."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        processes: Mapping[int, Process],
+        remembered: Mapping[Key, Key],
+        match: Callable[[Process], bool],
+    ) -> None:
+        self._rules, self._processes, self._remembered, self._match = rules, processes, remembered, match
+        self.tops: dict[int, Key | None] = {}
+        self.trees: dict[Key, Tree] = {}
+        self._own: set[int] = set()
+
+    def top_of(self, process: Process) -> Key | None:
+        """Key of the topmost process of its tree; None when it belongs to no job."""
+        if process.pid not in self.tops:
+            self.tops[process.pid] = None  # a cycle of stale parents ends here
+            parent = self._parent(process)
+            above = self.top_of(parent) if parent is not None else None
+            if is_own(process) or (parent is not None and parent.pid in self._own):
+                self._own.add(process.pid)
+            else:
+                self.tops[process.pid] = self._decide(process, parent, above)
+        return self.tops[process.pid]
+
+    def grown(self) -> list[Tree]:
+        """The trees with their pids."""
+        pids: dict[Key, list[int]] = {key: [] for key in self.trees}
+        for pid, top in self.tops.items():
+            if top in pids:
+                pids[top].append(pid)
+        return [replace(tree, pids=tuple(sorted(pids[key]))) for key, tree in self.trees.items()]
+
+    def _parent(self, process: Process) -> Process | None:
+        parent = self._processes.get(process.ppid)
+        return parent if parent is not None and parent.start <= process.start else None
+
+    def _decide(self, process: Process, parent: Process | None, above: Key | None) -> Key | None:
+        if above is None and (above := self._remembered_top(process)) is not None and above not in self.trees:
+            return above
+        found, place = membership(process.variables), rank(process.variables)
+        upper = self.trees.get(above) if above is not None else None
+        if found is None:
+            return above if above is not None else self._by_tree_id(process, place)
+        job_id = found.job_id or self._launcher_id(process, parent, upper)
+        if upper is not None and (upper.job_id, upper.rank) == (job_id, place):
+            return above
+        return self._plant(process, job_id, place, found)
+
+    def _remembered_top(self, process: Process) -> Key | None:
+        """Where it belonged while its parents lived. A top that is gone is no tree any more; one that lives is."""
+        key = self._remembered.get(process.key)
+        if key is not None and _alive(key, self._processes):
+            return self.top_of(self._processes[key[0]])
+        return key
+
+    def _by_tree_id(self, process: Process, place: Rank) -> Key | None:
+        return self._plant(process, self._rules.own_id(process), place) if self._match(process) else None
+
+    def _launcher_id(self, process: Process, parent: Process | None, upper: Tree | None) -> str:
+        """The job of a rank whose launcher has no id: the tree that it stands in, else the launcher itself."""
+        return upper.job_id if upper is not None else self._rules.own_id(parent or process)
+
+    def _plant(self, top: Process, job_id: str, place: Rank, found: Membership | None = None) -> Key:
+        found = found or Membership("none", job_id)
+        self.trees[top.key] = Tree(
+            top=top,
+            job_id=job_id,
+            scheduler=found.scheduler,
+            name=found.name or program(top),
+            user=found.user or top.user,
+            rank=place,
+            labels=found.labels,
+        )
+        return top.key
+
+
+def program(process: Process) -> str:
+    """What a process is called: the script or module that an interpreter runs, else its name."""
+    arguments = process.argv[1:]
+    for i, argument in enumerate(arguments):
+        if argument == "-m" and i + 1 < len(arguments):
+            return arguments[i + 1]
+        if argument == "-c":
+            return f"{process.name} -c"
+        if not argument.startswith("-"):
+            return PurePath(argument).name if "python" in process.name else process.name
+    return process.name
+
+
+def is_own(process: Process) -> bool:
+    """Whether it is one of warpmeter's own processes: `python -m warpmeter…`, or the `warpmeter` command."""
+    module = program(process)
+    return module == "warpmeter" or (module.startswith("warpmeter.") and "-m" in process.argv)
+
+
+def _alive(key: Key, processes: Mapping[int, Process]) -> bool:
+    process = processes.get(key[0])
+    return process is not None and process.start == key[1]
+
+
+def _adopt_launchers(trees: list[Tree]) -> list[Tree]:
+    """A launcher matched by its tree id belongs to the job that all ranks below it name."""
+    below: dict[Key, set[tuple[str, Scheduler]]] = {}
+    owner = {pid: tree.top.key for tree in trees for pid in tree.pids}
+    for tree in trees:
+        launcher = owner.get(tree.top.ppid)
+        if launcher is not None and tree.scheduler != "none":
+            below.setdefault(launcher, set()).add((tree.job_id, tree.scheduler))
+    return [_adopted(tree, below.get(tree.top.key, set())) for tree in trees]
+
+
+def _adopted(tree: Tree, below: set[tuple[str, Scheduler]]) -> Tree:
+    if tree.scheduler != "none" or len(below) != 1:
+        return tree
+    job_id, scheduler = next(iter(below))
+    return replace(tree, job_id=job_id, scheduler=scheduler)

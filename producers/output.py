@@ -1,0 +1,96 @@
+"""Rows on standard output instead of the bus: for `--once` and `--dry-run`."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from threading import Lock
+from typing import Any, Final, TextIO
+
+from google.protobuf.message import Message
+
+from warpmeter.schemas.metrics import of_topic
+from warpmeter.schemas.topics import TOPICS
+
+IDENTITY: Final = ("kind", "device", "gpu", "uuid", "source", "subject", "name", "job_id", "event", "pid", "state")
+"""Fields that say what a row is about, for people."""
+
+
+def fields(row: Message) -> dict[str, Any]:
+    """A row as a dict in the order of its fields; what is not known is None."""
+    return {field.name: _value(row, field) for field in row.DESCRIPTOR.fields}
+
+
+def _value(row: Message, field: Any) -> Any:
+    value = getattr(row, field.name)
+    if field.is_repeated:
+        return dict(value) if isinstance(value, Mapping) else list(value)
+    return None if field.has_presence and not row.HasField(field.name) else value
+
+
+def json_line(topic: str, row: Message) -> str:
+    """One row as a line of JSON: topic, type of the row, and its fields."""
+    return json.dumps({"topic": topic, "type": TOPICS[topic].message, **fields(row)}, ensure_ascii=False)
+
+
+def text(topic: str, row: Message) -> str:
+    """One row for people: what it is about, then its known metrics in SI units."""
+    known = fields(row)
+    about = " ".join(f"{name}={known[name]}" for name in IDENTITY if known.get(name) not in (None, ""))
+    return "\n".join([f"{topic} {about}".rstrip(), *_metrics(topic, known)])
+
+
+def _metrics(topic: str, known: Mapping[str, Any]) -> Iterator[str]:
+    for metric in of_topic(topic):
+        if (value := known.get(metric.column)) not in (None, []):
+            shown = value if metric.factor == 1 else float(f"{value * metric.factor:.9g}")
+            yield f"  {metric.name:32} {shown} {'' if metric.unit == '1' else metric.unit}".rstrip()
+
+
+class Printer:
+    """Prints every row, as JSON lines or for people."""
+
+    def __init__(self, as_json: bool, file: TextIO | None = None) -> None:
+        self._format = json_line if as_json else text
+        self._file = file or sys.stdout
+        self._lock = Lock()
+
+    def publish(self, topic: str, rows: Sequence[Message]) -> None:
+        """Print the rows of one tick together."""
+        lines = "".join(f"{self._format(topic, row)}\n" for row in rows)
+        with self._lock:
+            self._file.write(lines)
+            self._file.flush()
+
+
+class Tally:
+    """Counts rows by topic, for `--dry-run`."""
+
+    def __init__(self) -> None:
+        self.rows: Counter[str] = Counter()
+        self._lock = Lock()
+
+    def publish(self, topic: str, rows: Sequence[Message]) -> None:
+        """Count the rows of one tick."""
+        with self._lock:
+            self.rows[topic] += len(rows)
+
+
+class Collector:
+    """Keeps the rows of sources by topic, for `--once`; of their health the board has the last word."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[Message]] = {}
+        self._lock = Lock()
+
+    def publish(self, topic: str, rows: Sequence[Message]) -> None:
+        """Keep these rows behind the topic's earlier ones."""
+        with self._lock:
+            self._rows.setdefault(topic, []).extend(rows)
+
+    def print_to(self, printer: Printer) -> None:
+        """Print what was kept, in the order of the topic table."""
+        with self._lock:
+            for topic in TOPICS:
+                if topic != "source-health" and (rows := self._rows.get(topic)):
+                    printer.publish(topic, rows)
