@@ -75,7 +75,7 @@ class Simulation:
             self._strike(fault)
         ended, started = self._queue.advance(ts)
         self._load.step(ts, self._queue.profile, self._queue.started_at)
-        events = self._job_events(ts, ended, self._new + started)
+        events = list(self._job_events(ts, ended, self._new + started))  # of the interval before: they come first
         self._new = []
         envelopes = [*self._samples(ts), *events, *self._health(ts, begun, over)]
         silent = {name for name, quiet in zip(self.fleet.host_names, self._faults.silent, strict=True) if quiet}
