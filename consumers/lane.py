@@ -47,12 +47,10 @@ class Lane:
         self.landed_at = 0.0
         self.out_of_range = 0
 
-    def skip_replay(self) -> None:
-        """The declared span has landed: go on behind it."""
-        if self.replay is not None:
-            self.next = self.replay.span.last + 1
-        self.replay = None
-        self.open = None
+    def go_behind(self, last: int) -> None:
+        """All up to offset `last` has landed: forget what was read, and read on behind it."""
+        self.next = last + 1
+        self.open = self.replay = None
         self.closed.clear()
 
     def take(self, message: Message, now: float) -> None:

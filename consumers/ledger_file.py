@@ -26,6 +26,11 @@ from warpmeter.consumers.span import Partition
 VERSION: Final = 1
 
 
+def ledger_path(folder: Path, group: str) -> Path:
+    """The file of a group's ledger; reading it needs no lock, for it is replaced whole."""
+    return folder / f"ledger-{group}.json"
+
+
 class FileLedger:
     """Records of `group` in `folder/ledger-<group>.json`.
 
@@ -34,7 +39,7 @@ class FileLedger:
 
     def __init__(self, folder: Path, group: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._path = folder / f"ledger-{group}.json"
+        self._path = ledger_path(folder, group)
         self._lock = (folder / f"ledger-{group}.lock").open("w")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -356,9 +356,10 @@ class Loop:
         now = self._ports.clock.monotonic()
         for lane in lanes:
             lane.checked = True
-            if lane in skip and self._lanes.get(lane.where) is lane and lane.replay is not None:
-                lane.landed(lane.replay.span.last + 1, now)
-                lane.skip_replay()
+            pending = lane.began.start.pending
+            if lane in skip and pending is not None and self._lanes.get(lane.where) is lane:
+                lane.go_behind(pending.span.last)
+                lane.landed(pending.span.last + 1, now)
                 self._ports.broker.seek(lane.where, lane.next)
 
     def _settled(self, outcome: Outcome, entries: Iterable[Settled]) -> None:
