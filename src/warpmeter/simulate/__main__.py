@@ -9,9 +9,13 @@ from confluent_kafka import KafkaException
 
 from warpmeter import launch
 from warpmeter.registry import RegistryError
-from warpmeter.simulate.fleet import Fleet
-from warpmeter.simulate.run import Pace, simulate
 from warpmeter.topics import TopicsError
+
+try:
+    from warpmeter.simulate.fleet import Fleet
+    from warpmeter.simulate.run import Pace, simulate
+except ModuleNotFoundError as missing:
+    raise SystemExit(f"warpmeter simulate needs {missing.name}: pip install 'warpmeter[simulate]'") from missing
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
