@@ -38,6 +38,7 @@ from warpmeter.stopping import stopping
 
 TIMEOUT_S: Final = 10.0
 NEWEST: Final = 10
+GROUP: Final = "warpmeter-tail"  # librdkafka wants a name; nothing joins it or commits to it
 LOOK_BACK_S: Final = 300.0
 
 
@@ -108,7 +109,11 @@ def read(kafka: Kafka, wanted: Wanted, stop: threading.Event) -> Iterator[Seen]:
     with _Reader(kafka, topic, wanted.host) as reader:
         if since is not None:
             reader.start_at(since)
-            yield from reader.messages(stop, until_end=not wanted.follow)
+            yield from (
+                seen
+                for seen in reader.messages(stop, until_end=not wanted.follow)
+                if seen.ts is None or seen.ts >= since  # a later offset may be of an earlier time
+            )
             return
         reader.start_before_end()
         newest = deque(reader.messages(stop, until_end=True), NEWEST)
@@ -164,12 +169,17 @@ class _Reader:
     def __init__(self, kafka: Kafka, topic: Topic, host: str | None) -> None:
         self._kafka, self._topic, self._host = kafka, topic, host
         self._name = topic.full_name(kafka.topic_prefix)
-        extra: bus.Options = {"enable.partition.eof": True, "log_level": 0, "auto.offset.reset": "earliest"}
+        extra: bus.Options = {
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 100,  # a person waits
+            "log_level": 0,
+        }
         self._complaints: list[KafkaError] = []
         self._partitions: list[int] = []
         try:
             self._consumer = Consumer(
-                bus.options(kafka, bus.CONSUMER, {"group.id": "warpmeter-tail"}, extra),
+                bus.options(kafka, bus.CONSUMER, {"group.id": GROUP}, extra),
                 error_cb=self._complaints.append,
             )
         except KafkaException as error:
