@@ -1,0 +1,149 @@
+-- What is there now: sources, hosts, GPUs. Who has said nothing for a minute, or for six of its periods where these are
+-- longer than ten seconds, is silent.
+
+{% macro silent(last, period_ms) %}{{ last }} < now64(3) - INTERVAL greatest(60, intDiv(6 * toInt64({{ period_ms }}), 1000)) SECOND{% endmacro %}
+
+-- source_health_now: one row a source and subject (empty: the source itself). `state` is its last word: ok, unsupported,
+-- failed, gone, timeout, denied; an agent repeats what is not ok, so a subject it no longer names is ok again.
+-- `silent` tells that the last word is old, because its host or agent is gone.
+CREATE OR REPLACE VIEW {{ name("source_health_now") }} {{ on_cluster }} AS
+SELECT
+    host, source, subject,
+    last.state AS state,
+    last.why AS why,
+    last.seconds AS seconds,
+    last.count AS count,
+    ok_at,
+    first_at,
+    last_at AS last_seen_at,
+    {{ silent("last_at", "last.period_ms") }} AS silent
+FROM
+(
+    SELECT
+        host, source, subject,
+        min(source_last.first_at) AS first_at,
+        max(source_last.last_at) AS last_at,
+        max(source_last.ok_at) AS ok_at,
+        argMaxMerge(latest) AS last
+    FROM {{ name("source_last") }} AS source_last
+    GROUP BY host, source, subject
+);
+
+-- gpus: one row a GPU or MIG instance. `state`: gone (its host says that it fell off the bus or left the driver's list),
+-- silent (nobody says anything), ok. `idle_since` is set while it is idle: known to be below 5 %, and when it last was
+-- not; a GPU never seen busy is idle since it was first seen.
+CREATE OR REPLACE VIEW {{ name("gpus") }} {{ on_cluster }} AS
+SELECT
+    seen.host AS host,
+    seen.gpu AS gpu,
+    seen.uuid AS uuid,
+    last.model AS model,
+    multiIf(
+        gone.since > toDateTime64(0, 3, 'UTC'), 'gone',
+        {{ silent("last_at", "last.period_ms") }}, 'silent',
+        'ok'
+    ) AS state,
+    gone.why AS why,
+    first_at AS first_seen_at,
+    last_at AS last_seen_at,
+    CAST(last.job_ids, 'Array(String)') AS job_ids,
+    last.gpu_util_permille / 1000 AS gpu_util,
+    last.sm_active_permille / 1000 AS sm_active,
+    last.tensor_active_permille / 1000 AS tensor_active,
+    last.dram_active_permille / 1000 AS dram_active,
+    toUInt64(last.fb_used_mebibytes) * 1048576 AS fb_used_bytes,
+    toUInt64(last.fb_total_mebibytes) * 1048576 AS fb_total_bytes,
+    last.power_deciwatts / 10 AS power_watts,
+    last.power_limit_deciwatts / 10 AS power_limit_watts,
+    last.temperature_celsius AS temperature_celsius,
+    last.throttle_reasons AS throttle_reasons,
+    last.ecc_uncorrected_errors AS ecc_uncorrected_errors,
+    last.processes AS processes,
+    if(known_at = last_at AND ifNull(busy_at < known_at, 1), coalesce(busy_at, first_at), NULL) AS idle_since
+FROM
+(
+    SELECT
+        host, gpu, uuid,
+        min(gpu_last.first_at) AS first_at,
+        max(gpu_last.last_at) AS last_at,
+        max(gpu_last.known_at) AS known_at,
+        max(gpu_last.busy_at) AS busy_at,
+        argMaxMerge(latest) AS last
+    FROM {{ name("gpu_last") }} AS gpu_last
+    GROUP BY host, gpu, uuid
+) AS seen
+LEFT JOIN
+(
+    SELECT host, subject AS uuid, last_seen_at AS since, why FROM {{ name("source_health_now") }} WHERE state = 'gone' AND subject != ''
+) AS gone ON gone.host = seen.host AND gone.uuid = seen.uuid AND gone.since >= seen.last_at;
+
+-- hosts: one row a host. `state`: silent; failing (a source of its agent is failed, denied or timed out, or a GPU is
+-- gone); ok. `gpu_util` is the mean over its GPUs that are ok.
+CREATE OR REPLACE VIEW {{ name("hosts") }} {{ on_cluster }} AS
+SELECT
+    seen.host AS host,
+    multiIf(
+        {{ silent("seen.last_at", "seen.period_ms") }}, 'silent',
+        problems.failing > 0 OR devices.gpus_gone > 0, 'failing',
+        'ok'
+    ) AS state,
+    seen.first_at AS first_seen_at,
+    seen.last_at AS last_seen_at,
+    toString(last.agent_version) AS agent_version,
+    toString(last.kernel) AS kernel,
+    last.uptime_s AS uptime_s,
+    last.cores AS cores,
+    last.cpu_util_permille / 1000 AS cpu_util,
+    last.load1_centi / 100 AS load1,
+    toUInt64(last.mem_total_mebibytes) * 1048576 AS mem_total_bytes,
+    toUInt64(last.mem_available_mebibytes) * 1048576 AS mem_available_bytes,
+    toUInt64(last.swap_used_mebibytes) * 1048576 AS swap_used_bytes,
+    last.psi_cpu_some_permille / 1000 AS psi_cpu_some,
+    last.psi_memory_full_permille / 1000 AS psi_memory_full,
+    last.psi_io_full_permille / 1000 AS psi_io_full,
+    devices.gpus AS gpus,
+    devices.gpus_ok AS gpus_ok,
+    devices.gpus_gone AS gpus_gone,
+    devices.gpu_util AS gpu_util,
+    devices.power_watts AS gpu_power_watts,
+    problems.failing AS sources_failing,
+    problems.what AS problems
+FROM
+(
+    SELECT host, min(first) AS first_at, max(latest_at) AS last_at, max(period) AS period_ms
+    FROM
+    (
+        SELECT host, min(host_last.first_at) AS first, max(host_last.last_at) AS latest_at, argMaxMerge(latest).period_ms AS period
+        FROM {{ name("host_last") }} AS host_last GROUP BY host
+        UNION ALL
+        SELECT host, min(gpu_last.first_at), max(gpu_last.last_at), argMaxMerge(latest).period_ms
+        FROM {{ name("gpu_last") }} AS gpu_last GROUP BY host
+    )
+    GROUP BY host
+) AS seen
+LEFT JOIN
+(
+    SELECT host, argMaxMerge(latest) AS last FROM {{ name("host_last") }} GROUP BY host
+) AS machine ON machine.host = seen.host
+LEFT JOIN
+(
+    SELECT
+        host,
+        count() AS gpus,
+        countIf(state = 'ok') AS gpus_ok,
+        countIf(state = 'gone') AS gpus_gone,
+        avgOrNullIf(gpu_util, state = 'ok') AS gpu_util,
+        sumOrNullIf(power_watts, state = 'ok') AS power_watts
+    FROM {{ name("gpus") }}
+    GROUP BY host
+) AS devices ON devices.host = seen.host
+LEFT JOIN
+(
+    SELECT
+        host,
+        count() AS failing,
+        groupArray(concat(source, if(subject = '', '', concat(' ', subject)), ': ', state)) AS what
+    FROM {{ name("source_health_now") }}
+    WHERE NOT silent AND state IN ('failed', 'denied', 'timeout')
+    GROUP BY host
+) AS problems ON problems.host = seen.host;

@@ -1,0 +1,32 @@
+-- job_processes: one row a process tree of a job: a job has one a host or more (ranks). `use` is its latest known use.
+CREATE OR REPLACE VIEW {{ name("job_processes") }} {{ on_cluster }} AS
+SELECT
+    job_id, host, pid,
+    multiIf(
+        ifNull(ended_at >= last_at, 0), 'ended',
+        last_at < now64(3) - INTERVAL greatest(60, intDiv(6 * toInt64(period_ms_max), 1000)) SECOND, 'lost',
+        'running'
+    ) AS state,
+    name, command, user, scheduler, tree_id, rank, world_size, labels, started_at, ended_at, first_at, last_at,
+    use, rss_mebibytes_max, gpu_memory_mebibytes_max, gpu_uuids, cpu_core_seconds, known_seconds, read_bytes, written_bytes
+FROM
+(
+    SELECT
+        job_id, host, pid,
+{% for column in ["name", "command", "user", "scheduler", "tree_id", "labels"] %}
+        anyLast(t.{{ column }}) AS {{ column }},
+{% endfor %}
+{% for column in ["rank", "world_size", "last_at", "ended_at", "period_ms_max", "rss_mebibytes_max", "gpu_memory_mebibytes_max"] %}
+        max(t.{{ column }}) AS {{ column }},
+{% endfor %}
+{% for column in ["started_at", "first_at"] %}
+        min(t.{{ column }}) AS {{ column }},
+{% endfor %}
+{% for column in ["cpu_core_seconds", "known_seconds", "read_bytes", "written_bytes"] %}
+        sum(t.{{ column }}) AS {{ column }},
+{% endfor %}
+        groupUniqArrayArray(t.gpu_uuids_held) AS gpu_uuids,
+        argMaxMerge(usage) AS use
+    FROM {{ name("job_trees") }} AS t
+    GROUP BY job_id, host, pid
+);
