@@ -1,11 +1,15 @@
 """The plain calls of the table, prepared for one GPU."""
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from warpmeter.producers.gpu import nvml
 from warpmeter.producers.gpu.found import Found
 from warpmeter.producers.gpu.nvml import GpuProcess, Handle, Numbers, Problem
 from warpmeter.producers.gpu.table import Call
+
+COMPLETE_READS: Final = 2
+"""The first read has no rates and the second has; with the slow values in both, the second is complete (`--once`)."""
 
 
 class Prepared:
@@ -50,7 +54,7 @@ class Calls:
 
     def read(self, found: Found) -> Problem | None:
         """Reads what is due; a Problem ends the read of this GPU."""
-        slow = self._reads == 0 or (self._reads + self._turn) % self._slow_every == 0
+        slow = self._reads < COMPLETE_READS or (self._reads + self._turn) % self._slow_every == 0
         self._reads += 1
         return self._read(self._quick, found) or (self._read(self._slow, found) if slow else None)
 

@@ -98,7 +98,7 @@ class Device:
 
 
 def whole_gpu(identity: Identity, handle: Handle, slow_every: int, throughput: Throughput) -> Device:
-    """A GPU; slow values are read at the first and at every `slow_every`th read."""
+    """A GPU; slow values are read at the first two and at every `slow_every`th read."""
     calls = Calls(handle, table.CALLS, slow_every, identity.index)
     parts = Parts(calls, Counters(handle, identity.uuid, throughput), ProcessReader(handle))
     mig = nvml.mig_enabled(handle)
