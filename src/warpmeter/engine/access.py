@@ -3,7 +3,7 @@
 The engine is opened with a users file of ours. Its one user has rights on tables, and none on any source outside
 (files, URLs, other servers), so table functions and table engines that reach the file system or the network fail in
 the engine whoever asks. A reader's connection is opened with `readonly=2`, which the engine does not let it leave;
-writes, DDL and `SYSTEM` fail in the engine. Four things it lets a read-only connection do are refused here by name
+writes, DDL and `SYSTEM` fail in the engine. What it lets a read-only connection do all the same is refused here by name
 (`check_reader`); what slips through still meets the kernel's own fence, `sandbox`.
 """
 
@@ -13,10 +13,11 @@ import hmac
 import re
 from collections.abc import Iterable, Mapping
 from enum import Enum, auto
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from warpmeter.engine.errors import ACCESS_DENIED, AUTHENTICATION_FAILED, refuse
+from warpmeter.engine.errors import ACCESS_DENIED, AUTHENTICATION_FAILED, READONLY, refuse
 from warpmeter.engine.sqltext import Token, lexemes
 
 WRITER: Final = "warpmeter_writer"
@@ -45,6 +46,8 @@ _CONSTANT: Final = (
 )
 # A reader's `format_schema` could name any file; `format_schema_source` would say that it does not.
 _READER_SETTINGS: Final = frozenset({"format_schema", "format_schema_source"})
+# What the engine lets a read-only connection do, in part or without effect, though it only reads to a reader.
+_NOT_READING: Final = ("KILL", "SYSTEM", "BACKUP", "RESTORE", "EXECUTE", "BEGIN", "COMMIT", "ROLLBACK")
 _PYTHON_OBJECT: Final = re.compile(rb"python\s*\(", re.IGNORECASE)
 
 _CONFIG: Final = "<clickhouse><users_config>{users}</users_config></clickhouse>"
@@ -84,15 +87,17 @@ def check_reader(text: bytes, settings: Iterable[str]) -> None:
     """Refuse what the engine would let a read-only connection do. Raises EngineError (ACCESS_DENIED).
 
     That is `file(…)`, which reads any file as a scalar; `format_schema` as a file's name; `Python(…)`, which reads
-    variables of this process; and `KILL QUERY`, as all connections are one user to the engine.
+    variables of this process; `KILL QUERY`, as all connections are one user to the engine; and `SYSTEM` and other
+    statements that it takes without effect.
     """
     if named := _READER_SETTINGS.intersection(settings):
         raise refuse(ACCESS_DENIED, f"A read-only client cannot set {sorted(named)[0]}.")
     if _PYTHON_OBJECT.search(text):
         raise refuse(ACCESS_DENIED, "A read-only client cannot use the table function Python.")
     tokens = list(lexemes(text))
-    if tokens and tokens[0].is_word("KILL"):
-        raise refuse(ACCESS_DENIED, "A read-only client cannot kill queries.")
+    parallel = any(one.is_word("PARALLEL") and two.is_word("WITH") for one, two in pairwise(tokens))
+    if parallel or (tokens and tokens[0].is_word(*_NOT_READING)):
+        raise refuse(READONLY, "Cannot execute query in readonly mode.")
     for at, each in enumerate(tokens):
         if each.token not in (Token.WORD, Token.NAME):
             continue

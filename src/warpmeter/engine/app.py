@@ -23,7 +23,7 @@ from warpmeter.engine.errors import (
     EngineError,
     refuse,
 )
-from warpmeter.engine.feed import CHUNK, Feed, read_pipe
+from warpmeter.engine.feed import CHUNK, Feed, Outlet, read_pipe
 from warpmeter.engine.frames import FrameDecoder, FrameEncoder
 from warpmeter.engine.hello import hello, is_hello
 from warpmeter.engine.session import Call, Engine, Figures, pipe
@@ -36,6 +36,7 @@ _HELD_IN_MEMORY: Final = 16 << 20
 _HEAD: Final = 64 << 10
 _LARGEST_STATEMENT: Final = 16 << 20
 _WAITING_A_THREAD: Final = 16
+_METHODS: Final = ("GET", "HEAD", "POST", "OPTIONS")
 _HEALTH: Final = ("/ping", "/replicas_status")
 _NOT_HERE: Final = b"There is no handle %s\n\nUse / with a query, or /ping for health checks.\n"
 _FORMAT_NAME: Final = re.compile(r"\w+")
@@ -130,8 +131,9 @@ class App:
             if not await self._simple(scope, answer):
                 answer = await self._query(scope, receive, send)
         finally:
-            self._requests.labels(scope["method"], str(answer.status)).inc()
-            self._seconds.labels(scope["method"]).observe(time.monotonic() - started)
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._requests.labels(method, str(answer.status)).inc()
+            self._seconds.labels(method).observe(time.monotonic() - started)
 
     async def _simple(self, scope: Mapping[str, Any], answer: Answer) -> bool:
         path, method = scope["path"], scope["method"]
@@ -226,7 +228,7 @@ class App:
         await exchange.answer.whole(HTTPStatus.OK, _headers(figures), b"")
 
     async def _other(self, exchange: "Exchange") -> None:
-        name = _known_name(exchange.asked.default_format)
+        name = _known_name(exchange.statement.format or exchange.asked.default_format)
         work = self._pool(exchange.asked).run(lambda: self._engine.run(exchange.call, exchange.statement, name))
         result, figures = await self._unless_gone(work, exchange)
         await exchange.send(result, name, figures)
@@ -235,15 +237,18 @@ class App:
         name = _known_name(exchange.statement.format or exchange.asked.default_format)
         statement = replace(exchange.statement, format=name)
         reading, writing = pipe(CHUNK)
+        outlet = Outlet(writing)
 
         def work() -> Figures:
+            descriptor = outlet.take()
             try:
-                return self._engine.select(exchange.call, statement, writing)
+                return self._engine.select(exchange.call, statement, descriptor)
             finally:
-                os.close(writing)
+                os.close(descriptor)
 
         try:
             running = asyncio.ensure_future(self._pool(exchange.asked).run(work))
+            running.add_done_callback(lambda _: outlet.give_up())
             await self._unless_gone(exchange.stream(read_pipe(reading), name, running), exchange)
         finally:
             os.close(reading)
@@ -351,10 +356,10 @@ async def _pour(body: Body, feed: Feed) -> None:
     try:
         while piece := await body.head(CHUNK):
             await feed.put(piece)
-    except ClientGoneError as gone:
-        feed.fail(gone)
-    else:
-        feed.end()
+    except BaseException:  # also when this task is cancelled: a thread waits for the feed's end
+        feed.fail(ClientGoneError())
+        raise
+    feed.end()
 
 
 def _headers(figures: Figures) -> dict[str, str]:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import queue
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from typing import Final
 
 CHUNK: Final = 1 << 20
@@ -36,6 +37,25 @@ class Feed:
                 raise chunk
             self._loop.call_soon_threadsafe(self._free.release)
             yield chunk
+
+
+class Outlet:
+    """The writing end of a pipe, closed by exactly one: the thread that takes it, or whoever gives up before that.
+
+    A descriptor closed twice, or used after it was closed, would be some other request's by then.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._left = [descriptor]
+
+    def take(self) -> int:
+        """The descriptor, which is the caller's to close from now on. Raises IndexError when it was given up."""
+        return self._left.pop()
+
+    def give_up(self) -> None:
+        """Close it, unless it was taken."""
+        with suppress(IndexError):
+            os.close(self._left.pop())
 
 
 async def _readable(descriptor: int) -> None:

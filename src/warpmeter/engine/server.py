@@ -77,10 +77,14 @@ class _Server(uvicorn.Server):
 
 
 def _fence(folder: Path) -> Path:
-    """Shut this process in; returns its folder for temporary files, which lies in the data folder."""
+    """Shut this process in; returns its folder for temporary files, which lies in the data folder.
+
+    It is the working directory too: the engine keeps the schemas that inserts bring along in `__cache__` there.
+    """
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
     os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
+    os.chdir(temporary)
     if not sandbox.enter([folder], sandbox.python_folders()):
         log.get("engine").warning("no fence", why="this kernel has no Landlock; rights are the engine's own only")
     return temporary

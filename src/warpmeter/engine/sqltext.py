@@ -48,7 +48,10 @@ class Lexeme:
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement cut where the endpoint needs it: `head` before `FORMAT`, `tail` after its name."""
+    """A statement cut where the endpoint needs it: `head` before `FORMAT`, `tail` after its name.
+
+    The head of `OTHER` is the whole text; its format is only known, not cut.
+    """
 
     kind: Kind
     head: bytes
@@ -117,10 +120,10 @@ def parse(text: bytes) -> Statement:
         return _insert(text, first, found)
     tokens = _one_statement([first, *found])
     _no_files(tokens)
-    head = text[: tokens[-1].end]
+    cut = _select(text, tokens)
     if (first.is_word(*_STREAMED) or first.text == "(") and not _writes(tokens):
-        return _select(text, tokens)
-    return Statement(Kind.OTHER, head, None)
+        return cut
+    return Statement(Kind.OTHER, text[: tokens[-1].end], cut.format)
 
 
 def _one_statement(tokens: list[Lexeme]) -> list[Lexeme]:

@@ -1,0 +1,171 @@
+"""What a read-only client cannot do, and what nobody can, on the real engine."""
+
+import http.client
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from tests.engine import TOKEN, WRITER, EngineServer
+from warpmeter.engine import sandbox
+
+
+@pytest.fixture(scope="module")
+def secret(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("secret") / "secret.csv"
+    found.write_text("SECRET\n")
+    return found
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
+    with closing(EngineServer(tmp_path_factory.mktemp("engine"))) as found:
+        found.make_database()
+        ask(found, "CREATE TABLE kept (a UInt8) ENGINE = MergeTree ORDER BY a", write=True)
+        ask(found, "INSERT INTO kept VALUES (1)", write=True)
+        yield found
+
+
+def ask(
+    server: EngineServer, sql: str, write: bool = False, method: str = "POST", settings: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    """Status and body."""
+    given = {**(settings or {})} | ({"user": WRITER, "password": TOKEN} if write else {})
+    if method == "GET":
+        given["query"] = sql
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection.request(method, "/?" + urlencode(given, quote_via=quote), sql.encode() if method == "POST" else None)
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode(errors="replace")
+
+
+WRITES = (
+    "INSERT INTO kept VALUES (2)",
+    "INSERT INTO kept SELECT 2",
+    "INSERT INTO kept SETTINGS readonly = 0 VALUES (2)",
+    "CREATE TABLE t (a Int8) ENGINE = Memory",
+    "CREATE DATABASE d",
+    "CREATE VIEW v AS SELECT 1",
+    "CREATE FUNCTION f AS x -> x",
+    "CREATE USER u",
+    "GRANT ALL ON *.* TO default",
+    "DROP TABLE kept",
+    "TRUNCATE TABLE kept",
+    "ALTER TABLE kept DELETE WHERE 1",
+    "ALTER TABLE kept ADD COLUMN b Int8",
+    "OPTIMIZE TABLE kept",
+    "RENAME TABLE kept TO lost",
+    "DETACH TABLE kept",
+    "SYSTEM SHUTDOWN",
+    "SYSTEM STOP MERGES",
+    "KILL QUERY WHERE 1",
+    "BACKUP TABLE kept TO File('x')",
+    "SET readonly = 0",
+    "SELECT 1 SETTINGS readonly = 0",
+    "EXECUTE AS default INSERT INTO kept VALUES (2)",
+    "SELECT 1; INSERT INTO kept VALUES (2)",
+    "SET max_threads = 1; DROP TABLE kept",
+)
+
+
+@pytest.mark.parametrize("sql", WRITES)
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_a_reader_changes_nothing(server: EngineServer, sql: str, method: str) -> None:
+    status, said = ask(server, sql, method=method)
+    assert status >= 400, said
+    assert ask(server, "SELECT count(), sum(a) FROM kept")[1] == "1\t1\n"
+
+
+def test_a_reader_does_not_leave_read_only_by_a_setting(server: EngineServer) -> None:
+    assert ask(server, "INSERT INTO kept VALUES (2)", settings={"readonly": "0"})[0] >= 400
+
+
+def test_a_writer_reads_only_by_get(server: EngineServer) -> None:
+    assert "READONLY" in ask(server, "INSERT INTO kept VALUES (2)", write=True, method="GET")[1]
+
+
+def test_a_writer_with_a_wrong_token_is_refused(server: EngineServer) -> None:
+    assert ask(server, "SELECT 1", settings={"user": WRITER, "password": "wrong"})[0] == 403
+
+
+OUTSIDE = (
+    "SELECT * FROM file('{file}')",
+    "SELECT * FROM file('{file}', LineAsString)",
+    "SELECT file('{file}')",
+    "SELECT `file`('{file}')",
+    "SELECT `f\\x69le`('{file}')",
+    "SELECT arrayMap(x -> file(x), ['{file}'])",
+    "SELECT * FROM default.`{file}`",
+    "SELECT * FROM `{file}`",
+    "SELECT * FROM '{file}'",
+    "DESCRIBE TABLE file('{file}')",
+    "SELECT * FROM loop(file('{file}'))",
+    "SELECT * FROM view(SELECT * FROM file('{file}'))",
+    "SELECT * FROM filesystem('/etc')",
+    "SELECT * FROM url('http://127.0.0.1:{port}/ping', LineAsString)",
+    "SELECT * FROM remote('127.0.0.1', system.one)",
+    "SELECT * FROM s3('http://127.0.0.1:{port}/bucket/x.csv', NOSIGN, CSV, 'a String')",
+    "SELECT * FROM mysql('127.0.0.1:{port}', 'a', 'b', 'c', 'd')",
+    "SELECT * FROM postgresql('127.0.0.1:{port}', 'a', 'b', 'c', 'd')",
+    "SELECT * FROM sqlite('{file}', 't')",
+    "SELECT * FROM executable('id', TSV, 'a String')",
+    "SELECT * FROM Python(settings)",
+    "SELECT * FROM `Python`('headers')",
+    "SELECT 1 INTO OUTFILE '{file}.out'",
+    "SELECT 1 INTO/**/OUTFILE '{file}.out' TRUNCATE FORMAT CSV",
+    "SHOW TABLES INTO OUTFILE '{file}.out'",
+    "SELECT 1 FORMAT Template SETTINGS format_template_resultset = '{file}'",
+    "SELECT 1 AS a FORMAT Protobuf SETTINGS format_schema = '{file}:X'",
+    "SELECT * FROM system.one SETTINGS additional_table_filters = {{'system.one': 'file(\\'{file}\\') = 1'}}",
+    "SELECT * FROM icebergLocal('{file}')",
+    "SELECT * FROM deltaLakeLocal('{file}')",
+)
+
+
+@pytest.mark.parametrize("sql", OUTSIDE)
+def test_a_reader_reaches_neither_files_nor_network(server: EngineServer, secret: Path, sql: str) -> None:
+    status, said = ask(server, sql.format(file=secret, port=server.port))
+    assert status >= 400, said
+    assert "SECRET" not in said
+    assert [each.name for each in secret.parent.iterdir()] == [secret.name]
+
+
+@pytest.mark.parametrize("name", ["format_schema", "format_template_row", "additional_result_filter"])
+def test_nor_by_a_setting_in_the_address(server: EngineServer, name: str) -> None:
+    assert ask(server, "SELECT 1", settings={name: "x"})[0] >= 400
+
+
+@pytest.mark.parametrize("sql", [sql for sql in OUTSIDE if "file(" in sql or "url(" in sql or "OUTFILE" in sql])
+def test_a_writer_is_held_inside_too(server: EngineServer, secret: Path, sql: str) -> None:
+    status, said = ask(server, sql.format(file=secret, port=server.port), write=True)
+    assert status >= 400 or not sandbox.version(), said
+
+
+def test_the_environment_is_not_shown(server: EngineServer) -> None:
+    raw = Path(f"/proc/{server.process.pid}/environ").read_bytes()
+    assert not raw.strip(b"\0") or not sandbox.version()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM numbers(3)",
+        "WITH 1 AS x SELECT x",
+        "EXPLAIN SELECT 1",
+        "SHOW DATABASES",
+        "EXISTS TABLE kept",
+        "DESCRIBE TABLE kept",
+        "SELECT a FROM kept SETTINGS max_threads = 1, optimize_aggregation_in_order = 1",
+        "SELECT readonly FROM system.settings LIMIT 1",
+        "SELECT * FROM format(JSONEachRow, '{\"a\": 1}')",
+        "SELECT * FROM merge('warpmeter', 'kept')",
+        "SELECT 'into outfile', 'python (x)' = 'file('",
+    ],
+)
+def test_what_a_reader_may(server: EngineServer, sql: str) -> None:
+    if "python (" in sql:
+        sql = sql.replace("python (x)", "python")
+    status, said = ask(server, sql)
+    assert status == 200, said
