@@ -60,5 +60,5 @@ def consumer(kafka: Kafka, group: str, extra: Mapping[str, Value] | None = None)
 
 
 def admin(kafka: Kafka) -> AdminClient:
-    """An admin client; raises KafkaException for refused options."""
-    return AdminClient(options(kafka))
+    """An admin client, which says what goes wrong by raising and logs nothing; KafkaException for refused options."""
+    return AdminClient(options(kafka, {"log_level": 0}))

@@ -4,6 +4,7 @@ A client serialises its calls, so each thread takes its own: `client(store)` kee
 """
 
 import logging
+import re
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -40,3 +41,14 @@ def client(store: Store) -> Client:
     if store not in kept:
         kept[store] = connect(store)
     return kept[store]
+
+
+def reason(error: Exception) -> str:
+    """What a store's error says to a person: in place of the transport's words, what to do."""
+    text = str(error)
+    if refused := re.search(r"HTTPS?ConnectionPool\(host='([^']+)', port=(\d+)\): Max retries", text):
+        return (
+            f"cannot reach ClickHouse at {refused[1]}:{refused[2]}: start it (`warpmeter up` brings one), or name yours"
+            " with --store or store.dsn"
+        )
+    return text

@@ -144,7 +144,7 @@ def sql(
 
     warpmeter sql "SELECT host, gpu, sm_active FROM gpus ORDER BY sm_active" --format JSONEachRow
     """
-    from warpmeter.cli import sql as asking
+    from warpmeter.cli import asking
     from warpmeter.store import ClickHouseError
 
     settings = common.settings(data, store={"dsn": store})
@@ -202,3 +202,96 @@ def config_command(as_json: Json = False) -> None:
         return
     rows = [(f"{table}.{key}", value) for table, keys in shown.items() for key, value in keys.items()]
     common.print_table("", ("setting", "value"), rows)
+
+
+@app.command()
+def migrate(
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit status 1 when something is to be done.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; print the SQL.")] = False,
+    store: Dsn = None,
+    data: Data = None,
+) -> None:
+    """Bring the store's tables, rollups and views to this version. Safe to run again; refuses to run twice at once."""
+    from warpmeter.cli import migrating
+    from warpmeter.migrate import MigrationError
+    from warpmeter.store import ClickHouseError
+
+    settings = common.writable(common.settings(data, store={"dsn": store}), data)
+    with explained(MigrationError, ClickHouseError):
+        if check or dry_run:
+            steps = migrating.show(settings, with_sql=dry_run)
+            raise typer.Exit(int(check and bool(steps)))
+        migrating.run(settings)
+
+
+@app.command("queries")
+def queries_command(
+    name: Annotated[
+        str | None, typer.Argument(help="Query to run; none lists them.", autocompletion=complete.queries)
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--format", "-F", help="Any of ClickHouse's output formats.", autocompletion=complete.formats),
+    ] = None,
+    param: Params = None,
+    show: Annotated[bool, typer.Option("--show", help="Print the SQL instead of running it.")] = False,
+    as_json: Json = False,
+    store: Dsn = None,
+    data: Data = None,
+) -> None:
+    """List the named queries, or run one.
+
+    warpmeter queries gpu_hours_by_user --param since="2026-01-01 00:00:00"
+    """
+    from warpmeter.cli import asking
+    from warpmeter.queries import QueryError
+    from warpmeter.store import ClickHouseError
+
+    with explained(ClickHouseError, QueryError, ValueError):
+        if name is None:
+            asking.list_queries(as_json)
+            return
+        settings = common.settings(data, store={"dsn": store})
+        asking.run_query(settings, name, "JSONEachRow" if as_json and not output else output, param or [], show)
+
+
+@app.command()
+def status(as_json: Json = False, bootstrap_servers: Bootstrap = None, store: Dsn = None, data: Data = None) -> None:
+    """What runs, lag per partition, freshness of the tables, sick sources, last errors."""
+    from warpmeter.cli import status as reporting
+
+    settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers}, store={"dsn": store})
+    reporting.show(reporting.report(settings, data or settings.engine.data), as_json)
+
+
+@app.command()
+def tail(
+    topic: Annotated[str, typer.Argument(help="Topic, without the prefix.", autocompletion=complete.topic_names)],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a row.")] = False,
+    si: Annotated[bool, typer.Option("--si", help="SI names and values, as in SQL (power_watts).")] = False,
+    host: Annotated[str | None, typer.Option(help="Only rows of this host.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Start at a time (2026-01-31T12:00:00Z) or so long ago (15m).")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow/--no-follow", help="Wait for more, or end with what is there.")
+    ] = True,
+    number: Annotated[int | None, typer.Option("-n", help="End after so many rows.")] = None,
+    bootstrap_servers: Bootstrap = None,
+    data: Data = None,
+) -> None:
+    """Decoded messages of a topic, as they pass or from a time on."""
+    from warpmeter import tail as tailing
+
+    settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers})
+    with explained(tailing.TailError):
+        tailing.tail(settings.kafka, tailing.Wanted(topic, host, since, follow, number), tailing.Shape(as_json, si))
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def simulate(context: typer.Context, bootstrap_servers: Bootstrap = None, data: Data = None) -> None:
+    """Publish a simulated fleet of N hosts with G GPUs each: jobs, phases, idle GPUs, failures. See --help."""
+    settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers})
+    launch.become("warpmeter.simulate", settings, context.args)

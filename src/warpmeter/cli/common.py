@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,12 +12,14 @@ from typing import Any, Final, NoReturn
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from warpmeter import config
 from warpmeter.settings import Kafka, Settings, Store
+from warpmeter.store import reason
 from warpmeter.up.folder import Folder, Running, UpError
 
-out = Console()
+out = Console(width=None if sys.stdout.isatty() else 160)
 err = Console(stderr=True)
 _chosen: dict[str, Path | None] = {}
 
@@ -45,18 +46,7 @@ def explained(*expected: type[Exception]) -> Iterator[None]:
     except Exception as error:
         if not isinstance(error, (*expected, UpError, config.ConfigError)):
             raise
-        fail(_worded(error))
-
-
-def _worded(error: Exception) -> str:
-    """The error's own words; for a store that cannot be reached, what to do in place of the transport's."""
-    text = str(error)
-    if refused := re.search(r"HTTPS?ConnectionPool\(host='([^']+)', port=(\d+)\): Max retries", text):
-        return (
-            f"cannot reach ClickHouse at {refused[1]}:{refused[2]}: start it (`warpmeter up` brings one), or name yours"
-            " with --store or store.dsn"
-        )
-    return text
+        fail(reason(error))
 
 
 def settings(data: Path | None = None, **tables: Mapping[str, Any]) -> Settings:
@@ -84,6 +74,14 @@ def _pointed_at(loaded: Settings, found: Running) -> Settings:
     return dataclasses.replace(loaded, kafka=kafka, store=store)
 
 
+def writable(loaded: Settings, data: Path | None) -> Settings:
+    """The same settings with the right to write, where the store is that of a running `up`."""
+    found = running(data or loaded.engine.data)
+    if found is None or loaded.store.dsn != found.dsn:
+        return loaded
+    return dataclasses.replace(loaded, store=dataclasses.replace(loaded.store, dsn=found.write_dsn))
+
+
 def plain(value: Any) -> Any:
     """A value as JSON takes it."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -106,14 +104,19 @@ def print_json(value: Any) -> None:
 COLOURS: Final = {"ok": "green", "warning": "yellow", "failed": "red", "running": "green", "stopped": "red"}
 
 
-def coloured(state: str) -> str:
-    """A state in its colour (rich markup)."""
-    return f"[{COLOURS[state]}]{state}[/]" if state in COLOURS else state
+def coloured(state: str) -> Text:
+    """A state in its colour."""
+    return Text(state, COLOURS.get(state, ""))
+
+
+def _cell(value: Any) -> Text:
+    """As it is: what hosts and brokers say is never markup."""
+    return value if isinstance(value, Text) else Text("" if value is None else str(value))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """A table; colours and box only where a terminal reads it."""
     table = Table(*columns, title=title or None, title_justify="left", title_style="bold")
     for row in rows:
-        table.add_row(*("" if cell is None else str(cell) for cell in row))
+        table.add_row(*(_cell(cell) for cell in row))
     out.print(table)

@@ -18,3 +18,10 @@ def formats(incomplete: str) -> list[str]:
 def topic_names(incomplete: str) -> list[str]:
     """Topics that start so."""
     return [name for name in TOPICS if name.startswith(incomplete)]
+
+
+def queries(incomplete: str) -> list[str]:
+    """Named queries that start so."""
+    from warpmeter import queries as named
+
+    return [name for name in named.names() if name.startswith(incomplete)]

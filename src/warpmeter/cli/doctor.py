@@ -120,8 +120,8 @@ def topic_table(settings: Settings) -> Finding:
     """Whether the topics are there as they should be."""
     try:
         differences = topics.check(settings.kafka, timeout_s=PROBE_TIMEOUT_S)
-    except topics.TopicsError as error:
-        return Finding("topics", "failed", str(error), "see broker")
+    except topics.TopicsError:
+        return Finding("topics", "failed", "the broker does not answer", "see broker")
     if not differences:
         return Finding("topics", "ok", "all there, as configured")
     return Finding("topics", "warning", "; ".join(str(each) for each in differences), "warpmeter topics --create")
@@ -134,7 +134,7 @@ def clickhouse(settings: Settings) -> Finding:
             version, skew = client.query("SELECT version(), toFloat64(now64(3))").result_rows[0]
     except store.ClickHouseError as error:
         return Finding(
-            "clickhouse", "failed", str(error).splitlines()[0],
+            "clickhouse", "failed", store.reason(error).splitlines()[0],
             "start it (`warpmeter up` brings one), or name yours: store.dsn",
         )  # fmt: skip
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_SERVER:
@@ -151,17 +151,27 @@ def _skew(name: str, seen: str, theirs: float) -> Finding:
 
 def gpus(settings: Settings) -> Finding:
     """Whether NVML answers, and how many GPUs it sees."""
-    from warpmeter.producers import gpu
+    from warpmeter.producers.gpu.reader import Reader
+    from warpmeter.producers.source import SourceError
 
-    found = gpu.probe()
-    return Finding("nvml", "ok" if found.ok else "warning", found.seen, found.remedy)
+    try:
+        found = Reader(1.0, time.monotonic).read()
+    except SourceError as error:
+        verdict: Verdict = "warning" if error.state == "unsupported" else "failed"
+        return Finding("nvml", verdict, str(error), "install NVIDIA's driver, if this host has a GPU")
+    if found.absent:
+        gone = "; ".join(f"{gpu}: {problem}" for gpu, problem in found.absent)
+        return Finding(
+            "nvml", "failed", f"{len(found.gpus)} GPUs, gone: {gone}", "see dmesg for XID errors; reset or reboot"
+        )
+    return Finding("nvml", "ok", f"{len(found.gpus)} GPUs and MIG instances")
 
 
 def jobs(settings: Settings) -> Finding:
     """Which expression makes a process a job here, and why."""
-    from warpmeter.producers import jobs as source
+    from warpmeter.producers.jobs.pattern import pattern_in_force
 
-    pattern = source.pattern_in_force(settings.agent)
+    pattern = pattern_in_force(settings.agent)
     return Finding("jobs", "ok", f"{pattern.text} ({pattern.why})")
 
 

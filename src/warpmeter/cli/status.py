@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from warpmeter import store
+from warpmeter.cli import common
 from warpmeter.settings import Settings
 from warpmeter.up import logs
 from warpmeter.up.folder import Folder
@@ -73,7 +74,7 @@ def _asked(settings: Settings, sql: str, problems: list[str]) -> list[dict[str, 
         with store.connect(settings.store) as client:
             return list(client.query(sql).named_results())
     except store.ClickHouseError as error:
-        problems.append(f"store: {str(error).splitlines()[0]}")
+        problems.append(f"store: {store.reason(error).splitlines()[0]}")
         return []
 
 
@@ -89,3 +90,34 @@ def _errors(folder: Folder) -> list[dict[str, Any]]:
         for path in sorted(folder.logs.glob("*.log"))
         for entry in logs.problems(path, LOG_LINES)
     ]
+
+
+def show(found: Report, as_json: bool) -> None:
+    """Print it: one JSON document, or tables that leave out what is empty."""
+    if as_json:
+        common.print_json(found)
+        return
+    for problem in found.problems:
+        common.err.print(f"[yellow]![/] {problem}", highlight=False)
+    parts = [(p.name, common.coloured(p.state), p.pid, _mebibytes(p.rss_bytes), _seconds(p.cpu_s)) for p in found.parts]
+    _table("parts", ("part", "state", "pid", "memory", "CPU"), parts)
+    for title, rows in (
+        ("tables", found.freshness),
+        ("lag", found.lag),
+        ("sick", found.unhealthy),
+        ("last errors", found.errors),
+    ):
+        _table(title, list(rows[0]) if rows else (), [list(row.values()) for row in rows])
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    if rows:
+        common.print_table(title, columns, rows)
+
+
+def _mebibytes(size: int | None) -> str:
+    return "" if size is None else f"{size >> 20} MiB"
+
+
+def _seconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:.1f} s"
