@@ -36,7 +36,7 @@ from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.settings import Kafka
 from warpmeter.stopping import stopping
 
-TIMEOUT_S: Final = 10.0
+TIMEOUT_S: Final = 5.0
 NEWEST: Final = 10
 GROUP: Final = "warpmeter-tail"  # librdkafka wants a name; nothing joins it or commits to it
 LOOK_BACK_S: Final = 300.0

@@ -27,6 +27,7 @@ from warpmeter.settings import Kafka
 # `initial` is set when the topic is made and is the operator's from then on.
 Rule = Literal["same", "at_least", "initial"]
 TIMEOUT_S: Final = 15.0
+CONNECT_S: Final = 5.0
 UNLIMITED: Final = "-1"
 
 
@@ -195,7 +196,7 @@ class _Admin:
     def found(self, names: Sequence[str]) -> dict[str, Found]:
         """Those of `names` that exist."""
         try:
-            known = self._client.list_topics(timeout=self._timeout_s).topics
+            known = self._client.list_topics(timeout=min(CONNECT_S, self._timeout_s)).topics
         except KafkaException as error:
             raise self._explained(error, "read the list of topics") from error
         there = [name for name in names if name in known]
