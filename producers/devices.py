@@ -192,11 +192,13 @@ def _delta(old: Sequence[int], new: Sequence[int], index: int) -> int | None:
 def _rate(old: Sequence[int], new: Sequence[int], index: int, factor: float) -> int | None:
     """A counter's growth times `factor`; None also beyond the column: another device took the name."""
     delta = _delta(old, new, index)
-    if delta is None or (rate := round(delta * factor)) > UINT32_MAX:
-        return None
-    return rate
+    return None if delta is None else _fitting(delta * factor)
 
 
 def _latency(old: Sequence[int], new: Sequence[int], count: int, spent_ms: int) -> int | None:
     done, spent = _delta(old, new, count), _delta(old, new, spent_ms)
-    return round(spent * 1000 / done) if done and spent is not None else None
+    return _fitting(spent * 1000 / done) if done and spent is not None else None
+
+
+def _fitting(value: float) -> int | None:
+    return whole if (whole := round(value)) <= UINT32_MAX else None

@@ -37,6 +37,7 @@ STAT_RATES: Final = {
 }
 STAT_GAUGES: Final = {"procs_running": b"procs_running", "procs_blocked": b"procs_blocked"}
 QUANTILES: Final = {"min": 0.0, "p50": 0.5, "p90": 0.9, "max": 1.0}
+UINT32_MAX: Final = 0xFFFF_FFFF
 PRESSURES: Final = ("cpu", "memory", "io")
 
 
@@ -189,7 +190,8 @@ def _permille(share: float) -> int:
 def _per_s(old: int | None, new: int | None, elapsed_s: float, factor: float = 1.0) -> int | None:
     if old is None or new is None or new < old:
         return None
-    return round((new - old) * factor / elapsed_s)
+    rate = round((new - old) * factor / elapsed_s)
+    return rate if rate <= UINT32_MAX else None
 
 
 def _first(value: bytes | None) -> int | None:
