@@ -120,7 +120,7 @@ ticks = st.lists(st.integers(0, 2**40), min_size=10, max_size=10)
 
 @given(before=ticks, after=ticks, elapsed=st.floats(0.001, 1e4))
 def test_no_pair_of_counters_gives_a_value_out_of_range(before: list[int], after: list[int], elapsed: float) -> None:
-    columns = rates(_raw(before), _raw(after), elapsed, 4.096)
+    columns: dict[str, Any] = dict(rates(_raw(before), _raw(after), elapsed, 4.096))
     for column, value in columns.items():
         assert value is None or value >= 0
         if column.endswith("_permille"):
@@ -132,15 +132,15 @@ def test_no_pair_of_counters_gives_a_value_out_of_range(before: list[int], after
 
 
 def _raw(numbers: list[int]) -> HostRaw:
-    line = " ".join(map(str, numbers)).encode()
-    stat = b"cpu  %b\ncpu0 %b\nintr %d 0\nctxt %d\nprocesses %d\n" % (line, line, *numbers[:3])
-    pressure = b"some total=%d\nfull total=%d\n" % (numbers[0], numbers[1])
-    vmstat = b"pswpin %d\npswpout %d\npgmajfault %d\n" % tuple(numbers[:3])
+    line, (one, two, three) = " ".join(map(str, numbers)), numbers[:3]
+    stat = f"cpu  {line}\ncpu0 {line}\nintr {one} 0\nctxt {two}\nprocesses {three}\n".encode()
+    pressure = f"some total={one}\nfull total={two}\n".encode()
+    vmstat = f"pswpin {one}\npswpout {two}\npgmajfault {three}\n".encode()
     return HostRaw(stat, b"MemTotal: 5 kB\n", b"0 0 0 1/2 3\n", vmstat, None, (pressure, None, None), 1)
 
 
 def test_meminfo_without_a_line_leaves_its_column_unknown() -> None:
-    columns = gauges(_raw([1] * 10))
+    columns: dict[str, Any] = dict(gauges(_raw([1] * 10)))
     assert columns["mem_available_mebibytes"] is None
     assert columns["swap_used_mebibytes"] is None
     Envelope.HostSample(**columns)
