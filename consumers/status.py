@@ -1,4 +1,4 @@
-"""How far behind ingest is, and what it has declared and not settled: for `warpmeter status` and `warpmeter migrate`."""
+"""How far behind ingest is, and what is declared and not settled: for `warpmeter status` and `warpmeter migrate`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -80,8 +80,8 @@ def lag(settings: Settings, problems: list[str]) -> list[Mapping[str, Any]]:
     try:
         admin = bus.admin(settings.kafka)
         ids, partitions = _described(admin, list(topics))
-        begins = _offsets(admin, partitions, OffsetSpec.earliest())
-        ends = _offsets(admin, partitions, OffsetSpec.latest())
+        begins = _offsets(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        ends = _offsets(admin, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
     except KafkaException as error:
         problems.append(f"broker {settings.kafka.bootstrap_servers}: {error.args[0].str()}")
         return []
