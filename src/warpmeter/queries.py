@@ -1,0 +1,138 @@
+"""The named queries of `sql/queries`: what each answers, what it asks for, and its SQL.
+
+A file's header says it: comment lines in plain words, then a line for each parameter,
+
+    -- @since -24h  start of the window
+
+with its default (a dash where it must be given) and its meaning; its type stands in the SQL, `{since:DateTime('UTC')}`.
+Times may be given as people say them: `now`, `-24h` (s, m, h, d, w before now), or in ISO 8601 (UTC unless it says so).
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from warpmeter.clock import Clock, SystemClock
+
+_PARAMETER: Final = re.compile(r"-- @(\w+)\s+(\S+)\s+(.+)")
+_USE: Final = re.compile(r"\{(\w+):\s*([^{}]+)\}")
+_AGO: Final = re.compile(r"-(\d+(?:\.\d+)?)([smhdw])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+class QueryError(Exception):
+    """A named query does not exist or was not given what it needs; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What a query asks for: `type` is ClickHouse's; `default` None means that it must be given."""
+
+    name: str
+    type: str
+    default: str | None
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Query:
+    """A named query. `question` is the first sentence of `description`; `sql` takes `parameters` by name."""
+
+    name: str
+    description: str
+    parameters: tuple[Parameter, ...]
+    sql: str
+
+    @property
+    def question(self) -> str:
+        """The first sentence."""
+        return re.split(r"(?<=[.?])\s", self.description, maxsplit=1)[0]
+
+    def values(self, given: Mapping[str, str], clock: Clock | None = None) -> dict[str, str]:
+        """All parameters' values, as ClickHouse takes them: what is given, defaults, times resolved.
+
+        Raises QueryError on a name that the query does not have, one that is missing, or a time that is none.
+        """
+        unknown = set(given) - {parameter.name for parameter in self.parameters}
+        if unknown:
+            raise QueryError(f"{self.name} has no parameter {', '.join(sorted(unknown))}; it has {self._signature()}")
+        now = datetime.fromtimestamp((clock or SystemClock()).now(), UTC)
+        return {parameter.name: self._value(parameter, given, now) for parameter in self.parameters}
+
+    def _value(self, parameter: Parameter, given: Mapping[str, str], now: datetime) -> str:
+        value = given.get(parameter.name, parameter.default)
+        if value is None:
+            raise QueryError(f"{self.name} needs {parameter.name} ({parameter.meaning}); it has {self._signature()}")
+        return moment(value, now) if parameter.type.startswith("DateTime") else value
+
+    def _signature(self) -> str:
+        told = (f"{p.name} = {p.default}" if p.default is not None else p.name for p in self.parameters)
+        return ", ".join(told) or "none"
+
+
+def moment(text: str, now: datetime) -> str:
+    """A time as people say it, as ClickHouse takes it (UTC, whole seconds); raises QueryError."""
+    ago = _AGO.fullmatch(text)
+    if text == "now":
+        when = now
+    elif ago:
+        when = now - timedelta(**{_UNITS[ago[2]]: float(ago[1])})
+    else:
+        when = _iso(text)
+    return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _iso(text: str) -> datetime:
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise QueryError(f"{text!r} is no time: write now, -24h, or 2026-01-31 12:00:00 (UTC)") from error
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def parse(name: str, text: str) -> Query:
+    """A query from its file; raises QueryError when header and SQL do not name the same parameters."""
+    lines = text.splitlines()
+    header = [line for line in lines if line.startswith("--")]
+    sql = "\n".join(line for line in lines if not line.startswith("--")).strip().removesuffix(";")
+    types = {use[1]: use[2].strip() for use in _USE.finditer(sql)}
+    told = [match for line in header if (match := _PARAMETER.fullmatch(line))]
+    words = [line.removeprefix("--").strip() for line in header if not _PARAMETER.fullmatch(line)]
+    if {match[1] for match in told} != set(types) or not any(words):
+        raise QueryError(
+            f"sql/queries/{name}.sql: its header must describe it, and just the parameters {sorted(types)}"
+        )
+    parameters = (
+        Parameter(match[1], types[match[1]], None if match[2] == "-" else match[2], match[3]) for match in told
+    )
+    return Query(name, " ".join(words), tuple(parameters), sql)
+
+
+@cache
+def _all() -> Mapping[str, Query]:
+    folder = resources.files("warpmeter") / "sql" / "queries"
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
+    names = (file.name.removesuffix(".sql") for file in files)
+    return {name: parse(name, file.read_text()) for name, file in zip(names, files, strict=True)}
+
+
+def names() -> list[str]:
+    """All names, sorted."""
+    return list(_all())
+
+
+def every() -> tuple[Query, ...]:
+    """All queries, by name."""
+    return tuple(_all().values())
+
+
+def get(name: str) -> Query:
+    """The query `name`; raises QueryError naming those there are."""
+    try:
+        return _all()[name]
+    except KeyError:
+        raise QueryError(f"there is no query {name}; there are {', '.join(names())}") from None
