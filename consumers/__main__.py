@@ -84,12 +84,14 @@ class Stop:
         self.asked = True
 
 
-def run(loop: Loop, stop: Stop) -> int:
+def run(loop: Loop, stop: Stop, read_out: bool) -> int:
     """Turn the loop until it is stopped or halts; the exit code."""
     logger = log.get("ingest")
     try:
         while not stop.asked:
             loop.step()
+        if read_out:
+            loop.read_out()
     except Halted as halted:
         logger.error("halted: somebody must act", why=str(halted))
         return EXIT_HALTED
@@ -115,7 +117,7 @@ def main() -> int:
         logger.error("cannot start", why=str(error))
         return EXIT_HALTED
     logger.info("ingesting", topics=list(subscription(settings)), group=settings.ingest.group)
-    code = run(loop, stop)
+    code = run(loop, stop, settings.ingest.read_out)
     # A hanging insert must not hold up the end: what it does is declared, and comes again.
     sys.stderr.flush()
     os._exit(code)

@@ -43,6 +43,8 @@ POLL_S: Final = 0.1
 LAG_EVERY_S: Final = 5.0
 REVOKE_S: Final = 10.0
 DRAIN_S: Final = 4.5
+QUIET_S: Final = 0.75  # an idle embedded broker answers a fetch within 0.25 s
+READ_OUT_S: Final = 8.0
 SLOW_S: Final = 2.0
 RECALL_TRIES: Final = 5
 
@@ -110,6 +112,7 @@ class Loop:
         self._restarting: set[Partition] = set()
         self._job_since = 0.0
         self._halt: str | None = None
+        self._heard_at = ports.clock.monotonic()
         self._lag_at = 0.0
         ports.broker.subscribe(list(topics), self)
 
@@ -118,6 +121,7 @@ class Loop:
     def assigned(self, partitions: Sequence[Partition]) -> Mapping[Partition, int | None]:
         """Begin on partitions where the ledger says; what it says is held against the tables before any insert."""
         found = self._recall(partitions)
+        self._heard_at = self._ports.clock.monotonic()
         for where, began in found.items():
             self._lanes[where] = Lane(began, self._looks[where.topic], self._limits)
             self._log_start(began)
@@ -190,6 +194,7 @@ class Loop:
 
     def _take(self, messages: Sequence[Message]) -> None:
         now, lanes = self._ports.clock.monotonic(), self._lanes
+        self._heard_at = now if messages else self._heard_at
         events = []
         for message in messages:
             if message.error() is not None:
@@ -483,6 +488,16 @@ class Loop:
                 LAG.labels(where.topic, str(where.number)).set(max(0, end - lane.next))
 
     # The end.
+
+    def read_out(self, quiet_s: float = QUIET_S, seconds: float = READ_OUT_S) -> None:
+        """Step on until the topics have said nothing for `quiet_s`, `seconds` at most; raises as `step` does.
+
+        For a broker whose log ends with it (its high watermark is only a lower bound, so quiet is the only sign).
+        """
+        clock = self._ports.clock
+        deadline = clock.monotonic() + seconds
+        while clock.monotonic() < deadline and (not self._lanes or clock.monotonic() - self._heard_at < quiet_s):
+            self.step()
 
     def drain(self, seconds: float = DRAIN_S) -> bool:
         """Insert and settle what is held, within `seconds`; True when all of it is. Leaves the group.

@@ -103,7 +103,10 @@ class Agent:
 
 @dataclass(frozen=True)
 class Ingest:
-    """The consumer. Batches close at `batch_bytes`, `batch_rows` or `batch_age_s`, whichever is first."""
+    """The consumer. Batches close at `batch_bytes`, `batch_rows` or `batch_age_s`, whichever is first.
+
+    `read_out`: read the topics to their end before stopping, for a broker whose log ends with it.
+    """
 
     group: str = "warpmeter-ingest"
     topics: tuple[str, ...] = ()
@@ -116,6 +119,7 @@ class Ingest:
     ledger_dir: Path | None = None
     reject_window: int = 1000
     reject_share: float = 0.05
+    read_out: bool = False
 
 
 @dataclass(frozen=True)

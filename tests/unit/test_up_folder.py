@@ -13,7 +13,7 @@ from warpmeter.up.folder import Folder, Running, UpError
 
 def running(pid: int) -> Running:
     return Running(
-        pid, time.time(), "127.0.0.1:9092", "http://127.0.0.1:8123", "http://w:t@127.0.0.1:8123", "w", {}, {}
+        pid, time.time(), "127.0.0.1:9092", True, "http://127.0.0.1:8123", "http://w:t@127.0.0.1:8123", "w", {}, {}
     )
 
 

@@ -17,7 +17,7 @@ from rich.text import Text
 from warpmeter import config
 from warpmeter.settings import Kafka, Settings, Store
 from warpmeter.store import reason
-from warpmeter.up.folder import Folder, Running, UpError
+from warpmeter.up.folder import EMBEDDED_TOPICS, Folder, Running, UpError
 
 out = Console(width=None if sys.stdout.isatty() else 160)
 err = Console(stderr=True)
@@ -69,6 +69,7 @@ def _pointed_at(loaded: Settings, found: Running) -> Settings:
     kafka, store = loaded.kafka, loaded.store
     if kafka.bootstrap_servers == Kafka().bootstrap_servers:
         kafka = dataclasses.replace(kafka, bootstrap_servers=found.bootstrap_servers)
+        kafka = dataclasses.replace(kafka, **EMBEDDED_TOPICS) if found.embedded_bus else kafka
     if store.dsn == Store().dsn:
         store = dataclasses.replace(store, dsn=found.dsn, database=found.database)
     return dataclasses.replace(loaded, kafka=kafka, store=store)

@@ -17,7 +17,8 @@ SELECT table, sum(rows) AS rows, count() AS spans, max(max_ts) AS newest,
 FROM ingest_batches WHERE inserted_at > now() - INTERVAL 1 DAY GROUP BY table ORDER BY table
 """
 UNHEALTHY: Final = """
-SELECT host, source, subject, state, why, since FROM source_health_now WHERE state NOT IN ('ok', 'unsupported')
+SELECT host, source, subject, state, why, last_seen_at FROM source_health_now
+WHERE state NOT IN ('ok', 'unsupported') AND NOT silent
 ORDER BY host, source, subject LIMIT 50
 """
 LOG_LINES: Final = 3

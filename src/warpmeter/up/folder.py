@@ -6,9 +6,10 @@ import os
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 LOW_DISK_BYTES: Final = 512 << 20
+EMBEDDED_TOPICS: Final[dict[str, Any]] = {"partitions": 1, "replication_factor": 1}
 
 
 class UpError(Exception):
@@ -22,6 +23,7 @@ class Running:
     pid: int
     started_at: float
     bootstrap_servers: str
+    embedded_bus: bool
     dsn: str
     write_dsn: str
     database: str

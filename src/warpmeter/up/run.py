@@ -9,6 +9,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -17,11 +18,12 @@ from warpmeter import launch, log, migrate, tansu, topics
 from warpmeter.settings import Metrics, Settings, Store
 from warpmeter.store import ClickHouseError, connect
 from warpmeter.up import logs
-from warpmeter.up.folder import Folder, Running, UpError
+from warpmeter.up.folder import EMBEDDED_TOPICS, Folder, Running, UpError
 from warpmeter.up.supervisor import Part, Supervisor
 
 WRITER: Final = "warpmeter_writer"
 CHECK_EVERY_S: Final = 0.2
+STOP_WITHIN_S: Final = 15.0  # ingest reads out and drains
 TRIM_EVERY_S: Final = 60.0
 DEMO: Final = ("--hosts", "64", "--gpus", "8", "--interval", "5s", "--backfill", "1h")
 
@@ -44,8 +46,8 @@ def plan(settings: Settings, data: Path, bootstrap: str | None, dsn: str | None,
     kafka, ingest, kept = settings.kafka, settings.ingest, settings.store
     engine = replace(settings.engine, data=folder.engine, write_token=secrets.token_urlsafe(24))
     if bootstrap is None:
-        kafka = replace(kafka, bootstrap_servers=f"127.0.0.1:{broker_port}", partitions=1, replication_factor=1)
-        ingest = replace(ingest, session_timeout_s=6.0, ledger_dir=folder.ledger)
+        kafka = replace(kafka, bootstrap_servers=f"127.0.0.1:{broker_port}", **EMBEDDED_TOPICS)
+        ingest = replace(ingest, session_timeout_s=6.0, ledger_dir=folder.ledger, read_out=True)
     else:
         kafka = replace(kafka, bootstrap_servers=bootstrap)
     if dsn is None:
@@ -170,11 +172,11 @@ def _parts(asked: Plan) -> tuple[list[Part], list[Part]]:
     needs = ("broker",) * asked.embedded_bus
     modules = {"ingest": "warpmeter.consumers", "agent": "warpmeter.producers"}
     work = [
-        Part(name, lambda name=name, module=module: _spawn(asked, name, module), needs=needs)  # type: ignore[misc]
+        Part(name, partial(_spawn, asked, name, module), needs=needs, stop_within_s=STOP_WITHIN_S)
         for name, module in modules.items()
     ]
     if asked.demo:
-        work.append(Part("simulate", lambda: _spawn(asked, "simulate", "warpmeter.simulate", DEMO), needs=needs))
+        work.append(Part("simulate", partial(_spawn, asked, "simulate", "warpmeter.simulate", DEMO), needs=needs))
     return base, work
 
 
@@ -186,6 +188,7 @@ def _announce(asked: Plan, supervisor: Supervisor, started_at: float) -> None:
             pid=os.getpid(),
             started_at=started_at,
             bootstrap_servers=settings.kafka.bootstrap_servers,
+            embedded_bus=asked.embedded_bus,
             dsn=http,
             write_dsn=settings.store.dsn,
             database=settings.store.database,
