@@ -72,7 +72,7 @@ def test_gives_back_what_was_put_in_order(tmp_path: Path) -> None:
         assert spool.append(message(number))
     assert spool.waiting
     assert take_all(spool) == list(range(100))
-    assert not spool.waiting
+    assert spool.bytes == 0
     spool.commit()
     assert [path.name for path in tmp_path.iterdir()] == ["lock"]
 

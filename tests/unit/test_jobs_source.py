@@ -1,0 +1,227 @@
+"""The job source over a made-up /proc: events and what was used, from started to ended."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.fakeproc import BTIME, Fake, FakeProc
+from warpmeter.producers import files
+from warpmeter.producers.jobs import JobSource, sources
+from warpmeter.producers.jobs.source import container_labels
+from warpmeter.producers.jobs.usage import parse_io
+from warpmeter.producers.source import Attribution, GpuUse, Reading, Sample, SourceError
+from warpmeter.settings import Agent
+
+HERTZ = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+MIB_PAGES = (1 << 20) // PAGE
+IDENTITY = ("job_id", "name", "command", "user", "scheduler", "pid", "started_at", "tree_id")
+
+
+class Host:
+    """A job source that looks every 2 s and tells every 10 s, on a /proc under script."""
+
+    def __init__(self, root: Path, **settings: Any) -> None:
+        self.proc = FakeProc(root)
+        self.proc.put(Fake(20, 1, "bash", ["-bash"], start=2000))
+        self.attribution = Attribution()
+        agent = Agent(host="gpu01", root=root, job_interval_s=2.0, job_event_interval_s=10.0, **settings)
+        self.source = JobSource(agent, self.attribution)
+        self.uptime = 100.0
+
+    def look(self) -> Reading:
+        """One tick, 2 s after the last."""
+        self.uptime += 2
+        sample = Sample(BTIME + self.uptime, 5000 + self.uptime, 2.0, self.source.read())
+        return self.source.parse(sample, None)
+
+    def rows(self, looks: int = 1) -> list[Any]:
+        """The events of some ticks."""
+        return [row for _ in range(looks) for row in self.look().rows]
+
+    def job(self, pid: int = 30, **what: Any) -> None:
+        """Python from the shell: starts, or changes."""
+        what.setdefault("start", 3000)
+        self.proc.put(Fake(pid, 20, "python3", ["python3", "train.py"], **what))
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    """A host with a shell and no job."""
+    return Host(tmp_path)
+
+
+def events(rows: list[Any]) -> list[tuple[str, int]]:
+    """What happened to whom."""
+    return [(row.event, row.pid) for row in rows]
+
+
+def test_a_job_from_start_to_end(host: Host) -> None:
+    assert host.rows(1) == []
+    host.job(start=int(102.5 * HERTZ))
+    first = host.rows(1)
+    assert events(first) == [("started", 30)]
+    assert events(host.rows(4)) == [("running", 30)]
+    host.proc.end(30)
+    last = host.rows(1)
+    assert events(last) == [("ended", 30)]
+    for name in IDENTITY:
+        assert getattr(first[0], name) == getattr(last[0], name)
+    assert first[0].started_at == BTIME + 102.5
+    assert first[0].job_id == f"gpu01:30:{BTIME + 102}"
+    assert (first[0].command, first[0].tree_id) == ("python3 train.py", "systemd/bash/python3")
+    assert (first[0].period_ms, last[0].period_ms) == (0, 0)
+
+
+def test_a_new_jobs_first_usage_counts_from_its_start(host: Host) -> None:
+    host.rows(1)
+    host.job(start=int(102 * HERTZ))
+    host.rows(1)
+    host.job(start=int(102 * HERTZ), utime=15 * HERTZ, stime=HERTZ, rss=512 * MIB_PAGES, io=(7_000_000, 3_000_000))
+    (row,) = host.rows(4)
+    assert row.event == "running"
+    assert row.period_ms == 10_000
+    assert row.cpu_cores_milli == 1600
+    assert row.rss_mebibytes == 512
+    assert (row.read_bytes, row.written_bytes) == (7_000_000, 3_000_000)
+    assert row.processes == 1
+
+
+def test_a_job_older_than_the_agent_has_no_rates_until_the_second_look(host: Host) -> None:
+    host.job(utime=99 * HERTZ)
+    started, running = host.rows(1)
+    assert events([started, running]) == [("started", 30), ("running", 30)]
+    assert not running.HasField("cpu_cores_milli")
+    assert running.rss_mebibytes == 1
+    host.job(utime=104 * HERTZ)
+    (row,) = host.rows(5)
+    assert (row.cpu_cores_milli, row.period_ms) == (500, 10_000)
+
+
+def test_what_children_used_is_counted_also_when_they_ended_between_ticks(host: Host) -> None:
+    host.job()
+    host.proc.put(Fake(31, 30, "python3", ["python3", "worker"], start=3100, utime=2 * HERTZ, rss=64 * MIB_PAGES))
+    host.rows(1)
+    host.proc.end(31)  # it used 5 s in all, and 32 came and went for 3 s
+    host.job(cutime=8 * HERTZ)
+    (row,) = host.rows(5)
+    assert row.cpu_cores_milli == 600
+    assert row.processes == 1
+
+
+def test_a_child_that_nobody_waited_for_never_makes_usage_negative(host: Host) -> None:
+    host.job(utime=HERTZ)
+    host.proc.put(Fake(31, 30, "python3", start=3100, utime=50 * HERTZ))
+    host.rows(1)
+    host.proc.end(31)
+    (row,) = host.rows(5)
+    assert row.cpu_cores_milli == 0
+
+
+def test_io_that_may_not_be_read_is_unknown_and_one_health_row(host: Host) -> None:
+    host.job(io=None)
+    host.proc.put(Fake(31, 30, "python3", start=3100, io=None))
+    reading = host.look()
+    assert [(health.subject, health.state, health.count) for health in reading.health] == [("io", "denied", 2)]
+    assert host.look().health == reading.health
+    row: Any = host.rows(4)[-1]
+    assert row.HasField("cpu_cores_milli")
+    assert not row.HasField("read_bytes")
+
+
+def test_environments_that_may_not_be_read_are_one_health_row(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: Callable[[str], bytes] = files.read
+
+    def refuse(path: str) -> bytes:
+        if path.endswith("environ"):
+            raise PermissionError(13, "Permission denied", path)
+        return read(path)
+
+    monkeypatch.setattr(files, "read", refuse)
+    host.job()
+    reading = host.look()
+    assert [(health.subject, health.state, health.count) for health in reading.health] == [("environ", "denied", 3)]
+    assert "CAP_SYS_PTRACE" in reading.health[0].why
+    assert events(list(reading.rows))[0] == ("started", 30)
+
+
+def test_gpus_are_those_of_all_its_processes(host: Host) -> None:
+    host.job()
+    host.proc.put(Fake(31, 30, "python3", start=3100))
+    host.rows(1)
+    sample = Sample(0.0, 5000 + host.uptime + 9, 1.0, None)
+    mine = [GpuUse(30, 0, "GPU-a", 1000), GpuUse(31, 1, "GPU-b", 500), GpuUse(31, 0, "GPU-a", 24)]
+    host.attribution.set_gpu_uses(sample, [*mine, GpuUse(99, 5, "GPU-f", 1)])
+    (row,) = host.rows(5)
+    assert (list(row.gpus), list(row.gpu_uuids), row.gpu_memory_mebibytes) == ([0, 1], ["GPU-a", "GPU-b"], 1524)
+
+
+def test_gpus_are_unknown_when_the_gpu_source_is_silent(host: Host) -> None:
+    host.job()
+    assert not host.rows(1)[1].HasField("gpu_memory_mebibytes")
+
+
+def test_gpu_memory_that_nvml_does_not_tell_is_unknown(host: Host) -> None:
+    host.job()
+    host.attribution.set_gpu_uses(Sample(0.0, 5102.0, 1.0, None), [GpuUse(30, 3, "GPU-d")])
+    row = host.rows(1)[1]
+    assert list(row.gpus) == [3]
+    assert not row.HasField("gpu_memory_mebibytes")
+
+
+def test_the_gpu_source_learns_the_job_of_every_process(host: Host) -> None:
+    host.job()
+    host.proc.put(Fake(31, 30, "python3", start=3100))
+    (started, _) = host.rows(1)
+    assert host.attribution.job_ids([31, 30, 20, 4]) == [started.job_id]
+    assert host.attribution.job_of(20) is None
+
+
+def test_ranks_and_labels_travel(host: Host) -> None:
+    slurm = {"SLURM_JOB_ID": "77", "SLURM_JOB_ACCOUNT": "nlp", "RANK": "3", "WORLD_SIZE": "8"}
+    container = "ab" * 32
+    host.job(environ=slurm, cgroup=f"0::/kubepods/pod1/{container}\n", status="Name:\tx\nNSpid:\t30\t7\n")
+    row = host.rows(1)[0]
+    assert (row.job_id, row.scheduler, row.rank, row.world_size) == ("77", "slurm", 3, 8)
+    assert dict(row.labels) == {"account": "nlp", "container": container, "container_pid": "7"}
+
+
+def test_a_job_without_a_rank_has_none(host: Host) -> None:
+    host.job()
+    assert not host.rows(1)[0].HasField("rank")
+
+
+def test_a_broken_expression_says_which(tmp_path: Path) -> None:
+    source = Host(tmp_path, job_pattern="(").source
+    with pytest.raises(SourceError, match="job_pattern or job_ignore is no regular expression"):
+        source.read()
+
+
+def test_no_proc_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="proc"):
+        JobSource(Agent(root=tmp_path), Attribution()).read()
+
+
+def test_the_settings_give_the_period() -> None:
+    (source,) = sources(Agent(job_interval_s=5.0), Attribution())
+    assert (source.name, source.topic, source.period_s) == ("jobs", "job-events", 5.0)
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "status", "labels"),
+    [
+        (None, None, {}),
+        (b"0::/user.slice\n", b"Name:\tx\nNSpid:\t30\n", {}),
+        (b"0::/docker/" + b"0f" * 32, None, {"container": "0f" * 32}),
+        (b"1:cpu:/kubepods/cri-containerd-" + b"1a" * 32 + b".scope\n", None, {"container": "1a" * 32}),
+    ],
+)
+def test_containers(cgroup: bytes | None, status: bytes | None, labels: dict[str, str]) -> None:
+    assert container_labels(cgroup, status) == labels
+
+
+def test_an_empty_io_file_tells_nothing() -> None:
+    assert parse_io(b"") is None
