@@ -342,6 +342,12 @@ def test_clickhouses_own_blocks(server: EngineServer, table: str, method: str) -
     assert FrameDecoder().add(packed) == b"a\t1\n" * 1000
 
 
+def test_an_exception_is_packed_as_the_result_would_be(server: EngineServer) -> None:
+    answer, packed = post(server, b"SELECT * FROM nope", compress=1)
+    assert answer.status == 404
+    assert FrameDecoder().add(packed).startswith(b"Code: 60. DB::Exception: ")
+
+
 def test_the_go_client_is_greeted_in_its_protocol(server: EngineServer) -> None:
     text = b"SELECT displayName(), version(), revision(), timezone()"
     body = post(server, text, default_format="Native", client_protocol_version=54479)[1]

@@ -51,12 +51,16 @@ class Server:
 class Answer:
     """One answer: nothing is sent until `begin`, so a failure before it still has its own status."""
 
-    def __init__(self, send: Send, server: Server, query_id: str, head: bool = False) -> None:
+    def __init__(
+        self, send: Send, server: Server, query_id: str, head: bool = False, packed: Encoder | None = None
+    ) -> None:
+        """`packed` is for the text of an exception, where the client asked for ClickHouse's own compression."""
         self._send = send
         self._server = server
         self._query_id = query_id
         self._head = head
         self._tag = secrets.token_hex(8)
+        self._packed: Encoder = packed or Plain()
         self._encoder: Encoder = Plain()
         self.begun = False
         self.status = 0
@@ -110,7 +114,7 @@ class Answer:
         message = f"{error.text} (version {self._server.version})\n".encode()
         if not self.begun:
             headers = {"Content-Type": "text/plain; charset=UTF-8", "X-ClickHouse-Exception-Code": str(error.code)}
-            return await self.whole(error.status, headers, message)
+            return await self.whole(error.status, headers, self._packed.add(message))
         tag = self._tag.encode()
         block = b"\r\n__exception__\r\n%s\r\n%s%d %s\r\n__exception__\r\n" % (tag, message, len(message), tag)
         last = self._encoder.add(block) + self._encoder.end()

@@ -152,9 +152,10 @@ class App:
         answer, body = Answer(send, self._server, "", scope["method"] == "HEAD"), Body(receive)
         try:
             asked = request.read(scope, self._token)
-            answer = Answer(send, self._server, asked.query_id, asked.method == "HEAD")
+            packed = _frames(asked) if asked.framed_answer else None
+            answer = Answer(send, self._server, asked.query_id, asked.method == "HEAD", packed)
             await self._serve(asked, body, answer)
-        except ClientGoneError:
+        except (ClientGoneError, asyncio.CancelledError):  # cancelled by the server, which is ending
             answer.status = 499
         except EngineError as error:
             await self._tell(error, body, answer)
@@ -223,8 +224,7 @@ class App:
         try:
             figures = await running
         finally:
-            pouring.cancel()
-            await asyncio.wait((pouring,))
+            await _stop(pouring)
         await exchange.answer.whole(HTTPStatus.OK, _headers(figures), b"")
 
     async def _other(self, exchange: "Exchange") -> None:
@@ -249,6 +249,7 @@ class App:
         try:
             running = asyncio.ensure_future(self._pool(exchange.asked).run(work))
             running.add_done_callback(lambda _: outlet.give_up())
+            running.add_done_callback(_heard)
             await self._unless_gone(exchange.stream(read_pipe(reading), name, running), exchange)
         finally:
             os.close(reading)
@@ -257,14 +258,14 @@ class App:
         """Await the work; when the client leaves first, end its query and raise ClientGoneError."""
         running = asyncio.ensure_future(work)
         leaving = asyncio.ensure_future(exchange.body.gone())
-        await asyncio.wait((running, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if running.done():
-            leaving.cancel()
-            return running.result()
-        await self.kill(exchange.call.tag)
-        running.cancel()
-        await asyncio.wait((running,))
-        raise ClientGoneError
+        try:
+            await asyncio.wait((running, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                return running.result()
+            await self.kill(exchange.call.tag)
+            raise ClientGoneError
+        finally:
+            await _stop(running, leaving)
 
     def _pool(self, asked: request.Request) -> Pool:
         return self._readers if asked.access is access.Access.READ else self._writers
@@ -346,10 +347,28 @@ def _body_decoder(asked: request.Request) -> Decoder:
     return Chain(outer, FrameDecoder()) if asked.framed_body else outer
 
 
+def _frames(asked: request.Request) -> Encoder:
+    return FrameEncoder(asked.settings.get("network_compression_method", "LZ4"))
+
+
 def _encoding(asked: request.Request) -> tuple[str, Encoder]:
     if asked.framed_answer:
-        return "", FrameEncoder(asked.settings.get("network_compression_method", "LZ4"))
+        return "", _frames(asked)
     return encoder(asked.accept_encoding)
+
+
+def _heard(future: asyncio.Future[Any]) -> None:
+    """Take note of how a future ended, so that asyncio does not report a failure that nobody waits for any more."""
+    if not future.cancelled():
+        future.exception()
+
+
+async def _stop(*futures: asyncio.Future[Any]) -> None:
+    """Cancel what still runs, and wait until it has let go of its descriptors."""
+    for each in futures:
+        each.cancel()
+        each.add_done_callback(_heard)
+    await asyncio.wait(futures)
 
 
 async def _pour(body: Body, feed: Feed) -> None:

@@ -114,7 +114,7 @@ def serve(options: EngineOptions) -> None:
         stack.callback(app.close)
         config = uvicorn.Config(
             app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=int(_GRACE_S),
-            h11_max_incomplete_event_size=1 << 20, server_header=False,
+            h11_max_incomplete_event_size=1 << 20, server_header=False, proxy_headers=False,
         )  # fmt: skip
         logger.info("serving", address="http://{}:{}".format(*listening.getsockname()[:2]), folder=str(folder))
         _Server(config, app).run(sockets=[listening])
