@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from warpmeter import store
+from warpmeter import queries, store
+from warpmeter.cli.common import out, print_json, print_table
 from warpmeter.settings import Settings
 
 CHUNK: Final = 1 << 20
@@ -60,3 +61,25 @@ def _display() -> dict[str, int]:
         "output_format_pretty_max_rows": 10_000,
         "output_format_pretty_row_numbers": 0,
     }
+
+
+def list_queries(as_json: bool) -> None:
+    """What the named queries answer, and what they take."""
+    if as_json:
+        print_json(queries.every())
+        return
+    rows = [(each.name, each.question, " ".join(map(_signature, each.parameters))) for each in queries.every()]
+    print_table("", ("query", "answers", "parameters"), rows)
+
+
+def _signature(parameter: queries.Parameter) -> str:
+    return parameter.name if parameter.default is None else f"{parameter.name}={parameter.default}"
+
+
+def run_query(settings: Settings, name: str, chosen: str | None, pairs: Sequence[str], show: bool) -> None:
+    """Run a named query, or `show` its SQL; raises QueryError, ValueError and ClickHouseError."""
+    query = queries.get(name)
+    if show:
+        out.print(f"-- {query.description}\n{query.sql}", markup=False, highlight=False, soft_wrap=True)
+        return
+    run(settings, query.sql, chosen, query.values(parameters(pairs)))
