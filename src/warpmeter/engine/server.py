@@ -92,7 +92,7 @@ def _fence(folder: Path) -> Path:
 
 
 def _quiet(record: logging.LogRecord) -> bool:
-    return "without completing response" not in record.getMessage()  # how an answer is cut, see Answer.fail
+    return "ASGI callable returned without" not in record.getMessage()  # an answer cut on purpose, or given up
 
 
 def serve(options: EngineOptions) -> None:
