@@ -158,7 +158,11 @@ def test_what_cannot_be_parsed_fails_and_is_no_earlier_sample() -> None:
 
 
 def test_a_read_that_took_too_long_is_a_timeout_and_its_sample_is_not_published() -> None:
-    bench = Bench(lambda: bench.clock.sleep(6.0) or "late")
+    def linger() -> str:
+        bench.clock.sleep(6.0)
+        return "late"
+
+    bench = Bench(linger)
     bench.tick(1.0)
     assert bench.published.times() == []
     assert bench.published.states() == [("s", "", "timeout")]
@@ -188,7 +192,12 @@ def test_a_stuck_source_is_reported_while_it_is_stuck_and_the_others_go_on() -> 
     runner = Runner([stuck, fine], board, published, clock)
     runner.start()
     until(lambda: len(calls) == 2, "the read that sticks")
-    until(lambda: (runner.watch(), board.state("stuck") == "timeout")[1], "the timeout's row", every_s=0.01)
+
+    def reported() -> bool:
+        runner.watch()
+        return board.state("stuck") == "timeout"
+
+    until(reported, "the timeout's row", every_s=0.01)
     before = len(fine.befores)
     until(lambda: len(fine.befores) >= before + 5, "the other source's ticks")
     assert len(calls) == 2
