@@ -143,6 +143,32 @@ def test_a_writer_is_held_inside_too(server: EngineServer, secret: Path, sql: st
     assert status >= 400 or not sandbox.version(), said
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE outside (a String) ENGINE = File(CSV, '{file}')",
+        "CREATE TEMPORARY TABLE outside (a String) ENGINE = File(CSV, '{file}')",
+        "CREATE TABLE outside (a String) ENGINE = URL('http://127.0.0.1:{port}/ping', CSV)",
+        "CREATE TABLE outside (a String) ENGINE = SQLite('{file}', 't')",
+        "CREATE DATABASE outside ENGINE = Filesystem('/etc')",
+        "CREATE TABLE outside (a Int8) ENGINE = MergeTree ORDER BY a SETTINGS disk = disk(type = local, path = '/tmp/')",
+        "BACKUP TABLE kept TO File('{file}')",
+        "CREATE USER u",
+    ],
+)
+def test_a_writer_makes_nothing_that_reaches_outside(server: EngineServer, secret: Path, sql: str) -> None:
+    status, said = ask(server, sql.format(file=secret, port=server.port), write=True)
+    assert status >= 400, said
+
+
+@pytest.mark.parametrize(
+    "engine", ["Memory", "Null", "Log", "ReplacingMergeTree ORDER BY a", "Merge('warpmeter', 'kept')"]
+)
+def test_a_writer_makes_what_it_needs(server: EngineServer, engine: str) -> None:
+    assert ask(server, f"CREATE TABLE made (a UInt8) ENGINE = {engine}", write=True)[0] == 200
+    assert ask(server, "DROP TABLE made SYNC", write=True)[0] == 200
+
+
 def test_the_environment_is_not_shown(server: EngineServer) -> None:
     raw = Path(f"/proc/{server.process.pid}/environ").read_bytes()
     assert not raw.strip(b"\0") or not sandbox.version()

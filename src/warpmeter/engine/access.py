@@ -30,11 +30,16 @@ class Access(Enum):
     WRITE = auto()
 
 
+_TABLE_ENGINES: Final = (
+    "MergeTree", "ReplacingMergeTree", "SummingMergeTree", "AggregatingMergeTree", "CollapsingMergeTree",
+    "VersionedCollapsingMergeTree", "CoalescingMergeTree", "Memory", "Null", "Merge", "Buffer", "Log", "TinyLog",
+    "StripeLog", "Set", "Join", "Dictionary", "GenerateRandom", "View", "MaterializedView",
+)  # fmt: skip
 # Read and write tables, run the engine; no `SOURCES`, no users, no backups, no introspection.
 _GRANTS: Final = (
     "GRANT SELECT, INSERT, ALTER, CREATE DATABASE, CREATE TABLE, CREATE VIEW, CREATE DICTIONARY, CREATE FUNCTION,"
     " DROP, UNDROP TABLE, TRUNCATE, OPTIMIZE, CHECK, SHOW, KILL QUERY, SYSTEM, dictGet ON *.*",
-    "GRANT TABLE ENGINE ON *",
+    *(f"GRANT TABLE ENGINE ON {name}" for name in _TABLE_ENGINES),
 )
 # Settings that name a file or a URL to read, or carry SQL inside a string; nobody needs them here.
 _CONSTANT: Final = (
