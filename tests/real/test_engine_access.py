@@ -151,7 +151,7 @@ def test_a_writer_is_held_inside_too(server: EngineServer, secret: Path, sql: st
         "CREATE TABLE outside (a String) ENGINE = URL('http://127.0.0.1:{port}/ping', CSV)",
         "CREATE TABLE outside (a String) ENGINE = SQLite('{file}', 't')",
         "CREATE DATABASE outside ENGINE = Filesystem('/etc')",
-        "CREATE TABLE outside (a Int8) ENGINE = MergeTree ORDER BY a SETTINGS disk = disk(type = local, path = '/tmp/')",
+        "CREATE TABLE outside (a Int8) ENGINE = MergeTree ORDER BY a SETTINGS disk = disk(type = local, path = '/tmp')",
         "BACKUP TABLE kept TO File('{file}')",
         "CREATE USER u",
     ],
