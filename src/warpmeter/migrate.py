@@ -154,21 +154,25 @@ def recorded(client: Client, store: Store) -> tuple[Recorded, ...]:
 
 def check(files: Sequence[Script], have: Sequence[Recorded]) -> None:
     """Raise MigrationError when the recorded migrations are not the first ones of `files`, unchanged."""
+    applied = {record.version: record for record in have if record.version}
     known = {script.version: script for script in files}
-    for record in have:
-        script = known.get(record.version)
-        if record.version == 0:
-            continue
-        if script is None:
+    for version, record in applied.items():
+        if version not in known:
             raise MigrationError(
                 f"the store has migration {record.name}, which this version does not know: "
                 "it was migrated by a newer warpmeter; install that version or later"
             )
-        if script.checksum != record.checksum:
+        if known[version].checksum != record.checksum:
             raise MigrationError(
-                f"migration {script.name} is not the one that was applied (its checksum differs): a released "
+                f"migration {record.name} is not the one that was applied (its checksum differs): a released "
                 "migration is never edited; restore the file and put the change into a new one"
             )
+    missing = [script for script in files if script.version not in applied and script.version < max(applied, default=0)]
+    if missing:
+        raise MigrationError(
+            f"migration {applied[max(applied)].name} was applied, but {missing[0].name} was not: "
+            "the record of the store is damaged; restore schema_migrations"
+        )
 
 
 def plan(client: Client, store: Store) -> tuple[Step, ...]:
@@ -298,13 +302,14 @@ def _run(client: Client, store: Store, step: Step) -> None:
             "version": step.script.version,
             "name": step.script.name,
             "checksum": step.script.checksum,
-            "by": _holder(),
+            "by": holder(),
         },
         settings={"async_insert": 0, "insert_deduplication_token": uuid.uuid4().hex},
     )
 
 
-def _holder() -> str:
+def holder() -> str:
+    """Who takes a lock: host and process."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
@@ -320,7 +325,7 @@ def _lock(client: Client, store: Store) -> Iterator[None]:
     name = f"{_LOCK}{uuid.uuid4().hex}"
     cluster = f" ON CLUSTER {identifier(store.cluster)}" if store.cluster else ""
     target = f"{identifier(store.database)}.{name}{cluster}"
-    client.command(f"CREATE TABLE {target} (x UInt8) ENGINE = Memory COMMENT {literal(_holder())}")
+    client.command(f"CREATE TABLE {target} (x UInt8) ENGINE = Memory COMMENT {literal(holder())}")
     try:
         _refuse_locked(client, store, name)
         yield
@@ -334,15 +339,15 @@ def _refuse_locked(client: Client, store: Store, own: str) -> None:
         "WHERE database = {database:String} AND startsWith(name, {prefix:String}) AND name != {own:String}",
         {"database": store.database, "prefix": _LOCK, "own": own},
     ).result_rows
-    for name, holder, since, now in rows:
-        if not _dead(store, holder, since, now):
+    for name, by, since, now in rows:
+        if not _dead(store, by, since, now):
             raise MigrationError(
-                f"another migration is at work ({holder}, for {(now - since).seconds} s): wait for it; "
+                f"another migration is at work ({by}, for {(now - since).seconds} s): wait for it; "
                 f"if it is dead, its lock ends by itself after {LOCK_FOR.seconds // 60} minutes"
             )
         cluster = f" ON CLUSTER {identifier(store.cluster)}" if store.cluster else ""
         client.command(f"DROP TABLE IF EXISTS {identifier(store.database)}.`{name}`{cluster}")
 
 
-def _dead(store: Store, holder: str, since: datetime, now: datetime) -> bool:
-    return now - since > LOCK_FOR or (store.dsn.startswith("chdb:") and holder != _holder())
+def _dead(store: Store, by: str, since: datetime, now: datetime) -> bool:
+    return now - since > LOCK_FOR or (store.dsn.startswith("chdb:") and by != holder())

@@ -1,0 +1,52 @@
+"""The engine in this process: one a module, one database a test (a process can have one engine open at a time)."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from warpmeter import migrate
+from warpmeter.settings import Store
+from warpmeter.store import Client, connect
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """An engine of this module's own, empty; it stays open until the module is done."""
+    store = Store(dsn=f"chdb://{tmp_path_factory.mktemp('engine')}")
+    with closing(connect(store, database="default")):
+        yield store
+
+
+@pytest.fixture
+def empty(embedded: Store) -> Store:
+    """A store whose database does not exist yet."""
+    return replace(embedded, database=f"t{secrets.token_hex(4)}")
+
+
+@pytest.fixture
+def admin(embedded: Store) -> Iterator[Client]:
+    """A client in the database `default`, which migrations start from."""
+    with closing(connect(embedded, database="default")) as client:
+        yield client
+
+
+@pytest.fixture
+def tables(empty: Store, admin: Client) -> Iterator[Client]:
+    """A client in a database of this test's own with all tables and views."""
+    migrate.apply(admin, empty)
+    with closing(connect(empty)) as client:
+        yield client
+    admin.command(f"DROP DATABASE {empty.database} SYNC")
+
+
+@pytest.fixture(scope="module")
+def shared_tables(embedded: Store) -> Iterator[Client]:
+    """A client in a database that all tests of the module share: they read what one fixture landed."""
+    store = replace(embedded, database="shared")
+    with closing(connect(embedded, database="default")) as first:
+        migrate.apply(first, store)
+    with closing(connect(store)) as client:
+        yield client

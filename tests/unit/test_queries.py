@@ -1,0 +1,84 @@
+"""Named queries: their headers are read, their parameters resolved, and bad ones refused with what to do."""
+
+import pytest
+
+from warpmeter import queries
+from warpmeter.queries import Parameter, QueryError
+
+TEXT = """-- Who is it? More words
+-- on another line.
+-- @since -24h  start of the window
+-- @host -  the host
+SELECT {host:String}, {since:DateTime('UTC')};
+"""
+NOON = 1_800_000_000.0
+
+
+class At:
+    """A clock that stands still."""
+
+    def now(self) -> float:
+        return NOON
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    def sleep(self, seconds: float) -> None:
+        raise AssertionError(seconds)
+
+
+def test_a_header_says_what_it_is() -> None:
+    query = queries.parse("who", TEXT)
+    assert query.question == "Who is it?"
+    assert query.description == "Who is it? More words on another line."
+    assert query.parameters == (
+        Parameter("since", "DateTime('UTC')", "-24h", "start of the window"),
+        Parameter("host", "String", None, "the host"),
+    )
+    assert query.sql == "SELECT {host:String}, {since:DateTime('UTC')}"
+
+
+def test_defaults_are_filled_in_and_times_resolved() -> None:
+    values = queries.parse("who", TEXT).values({"host": "-24h"}, At())
+    assert values == {"since": "2027-01-14 08:00:00", "host": "-24h"}
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("now", "2027-01-15 08:00:00"),
+        ("-90s", "2027-01-15 07:58:30"),
+        ("-1.5h", "2027-01-15 06:30:00"),
+        ("-1w", "2027-01-08 08:00:00"),
+        ("2026-11-29T12:00:00+02:00", "2026-11-29 10:00:00"),
+        ("2026-11-29 12:00:00", "2026-11-29 12:00:00"),
+        ("2026-11-29", "2026-11-29 00:00:00"),
+    ],
+)
+def test_times_are_taken_as_people_say_them(said: str, meant: str) -> None:
+    assert queries.parse("who", TEXT).values({"host": "h", "since": said}, At())["since"] == meant
+
+
+def test_what_is_missing_unknown_or_no_time_is_refused() -> None:
+    query = queries.parse("who", TEXT)
+    with pytest.raises(QueryError, match=r"who needs host \(the host\)"):
+        query.values({})
+    with pytest.raises(QueryError, match="no parameter hots; it has since = -24h, host"):
+        query.values({"hots": "h"})
+    with pytest.raises(QueryError, match="'yesterday' is no time: write now"):
+        query.values({"host": "h", "since": "yesterday"})
+    with pytest.raises(QueryError, match=r"there is no query nonsense; there are .*fleet_overview"):
+        queries.get("nonsense")
+
+
+@pytest.mark.parametrize("text", ["-- Who?\nSELECT {a:String}", "SELECT 1", "-- Who?\n-- @a -  it\nSELECT 1"])
+def test_a_header_that_does_not_fit_its_sql_is_refused(text: str) -> None:
+    with pytest.raises(QueryError, match=r"sql/queries/x.sql"):
+        queries.parse("x", text)
+
+
+def test_every_shipped_query_asks_a_question() -> None:
+    assert len(queries.names()) >= 12
+    for query in queries.every():
+        assert query.question.endswith("?"), query.name
+        assert all(parameter.meaning for parameter in query.parameters)
