@@ -1,0 +1,153 @@
+"""Agents as processes, and everything that they published."""
+
+import json
+import pickle
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from tests.wait import until
+from warpmeter import bus, launch, topics
+from warpmeter.schemas.topics import TOPICS
+from warpmeter.settings import Agent, Kafka, Log, Metrics, Settings
+from warpmeter.wire import unpack
+
+
+@dataclass(frozen=True)
+class Read:
+    """One message of the bus, decoded."""
+
+    topic: str
+    key: bytes
+    headers: Mapping[str, bytes]
+    rows: Sequence[Any]
+
+
+class Reader:
+    """Reads every topic of a prefix from the beginning, without a group (which takes seconds to form)."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._prefix = f"{kafka.topic_prefix}."
+        self._consumer: Consumer = bus.consumer(kafka, "none")
+        known = self._consumer.list_topics(timeout=10).topics
+        self._consumer.assign(
+            [
+                TopicPartition(name, partition, OFFSET_BEGINNING)
+                for name, topic in known.items()
+                if name.startswith(self._prefix)
+                for partition in topic.partitions
+            ]
+        )
+        self.messages: list[Read] = []
+
+    def poll(self) -> None:
+        """Read what there is now."""
+        while (message := self._consumer.poll(0.3)) is not None:
+            assert message.error() is None, message.error()
+            name, value, key = message.topic(), message.value(), message.key()
+            assert isinstance(name, str)
+            assert isinstance(value, bytes)
+            assert isinstance(key, bytes)
+            topic = name.removeprefix(self._prefix)
+            headers: dict[str, Any] = dict(message.headers() or [])
+            self.messages.append(Read(topic, key, headers, unpack(TOPICS[topic], value)))
+
+    def rows(self, topic: str) -> list[Any]:
+        """Rows of one topic read so far, in order."""
+        return [row for message in self.messages if message.topic == topic for row in message.rows]
+
+    def wait(self, condition: Callable[["Reader"], object], what: str, within_s: float = 20.0) -> None:
+        """Read until `condition(self)` holds."""
+
+        def holds() -> object:
+            self.poll()
+            return condition(self)
+
+        until(holds, what, within_s)
+
+    def close(self) -> None:
+        """Let go."""
+        self._consumer.close()
+
+
+def settings(folder: Path, kafka: Kafka, **agent: Any) -> Settings:
+    """An agent that ticks five times a second and serves no metrics."""
+    often: dict[str, Any] = {
+        "host": "gpu01", "interval_s": 0.2, "device_interval_s": 0.2, "job_interval_s": 0.2,
+        "job_event_interval_s": 1.0, "health_interval_s": 1.0, "spool_dir": folder / "spool", "gpu": False,
+    }  # fmt: skip
+    return Settings(
+        kafka=kafka, agent=Agent(**{**often, **agent}), log=Log(format="json"), metrics=Metrics(agent_port=0)
+    )
+
+
+@contextmanager
+def running(asked: Settings, *arguments: str, log: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """An agent, killed at the end if it still runs; `log`: where all its output goes."""
+    with (log or Path("/dev/null")).open("wb") as file:
+        process = launch.spawn("warpmeter.producers", asked, arguments, file)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait(10)
+
+
+def output(asked: Settings, *arguments: str, timeout_s: float = 30.0) -> subprocess.CompletedProcess[str]:
+    """Run an agent to its end and return what it printed."""
+    script = (
+        "import pickle, sys; from warpmeter import launch;"
+        "launch.become('warpmeter.producers', pickle.load(sys.stdin.buffer), sys.argv[1:])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        input=pickle.dumps(asked),
+        capture_output=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def json_rows(text: str) -> dict[str, list[dict[str, Any]]]:
+    """Rows as JSON lines, by topic; lines of the log are left out."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in map(json.loads, text.splitlines()):
+        if "type" in row:
+            found.setdefault(row["topic"], []).append(row)
+    return found
+
+
+def metrics_page(port: int) -> str:
+    """An agent's own metrics, '' while it does not answer."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=2) as response:
+            return str(response.read().decode())
+    except OSError:
+        return ""
+
+
+def metric(port: int, name: str) -> float:
+    """One of them, 0 while there is none."""
+    lines = (line for line in metrics_page(port).splitlines() if line.startswith(f"{name} "))
+    return float(next(lines, f"{name} 0").split()[1])
+
+
+def with_topics(servers: str, prefix: str) -> Kafka:
+    """The topics of a prefix of its own, made, one partition each."""
+    kafka = Kafka(bootstrap_servers=servers, topic_prefix=prefix, partitions=1)
+    topics.ensure(kafka)
+    return kafka
+
+
+def at(kafka: Kafka, servers: str) -> Kafka:
+    """The same topics at another address."""
+    return replace(kafka, bootstrap_servers=servers)

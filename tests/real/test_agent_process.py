@@ -1,0 +1,170 @@
+"""The agent as a process, against this host's own /proc as psutil reads it; no broker."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.brokers.process import free_ports
+from tests.real import agents
+from tests.wait import until
+from warpmeter.producers.host import MODES
+from warpmeter.settings import Kafka, Metrics
+
+NOWHERE = Kafka(bootstrap_servers="127.0.0.1:1")
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    """The rows of one tick, with a python process from a shell running."""
+    asked = agents.settings(tmp_path_factory.mktemp("once"), NOWHERE, interval_s=1.0, host=socket.gethostname())
+    program = "import time; held = bytearray(50 << 20); held[::4096] = bytes(len(held[::4096])); time.sleep(60)"
+    line = f'"{sys.executable}" -c "{program}" & echo; wait'
+    shell = subprocess.Popen(["bash", "-c", line], process_group=0)
+    try:
+        until(lambda: psutil.Process(shell.pid).children(), "the child")
+        (child,) = psutil.Process(shell.pid).children()
+        until(lambda: child.memory_info().rss > 50 << 20, "the child's memory")
+        done = agents.output(asked, "--once", "--json")
+        assert done.returncode == 0, done.stderr
+        rows = agents.json_rows(done.stdout)
+        rows["child"] = [{"pid": child.pid, "rss": child.memory_info().rss, "started": child.create_time()}]
+        return rows
+    finally:
+        os.killpg(shell.pid, signal.SIGKILL)
+        shell.wait()
+
+
+def test_one_tick_says_what_psutil_says_of_the_host(once: dict[str, list[dict[str, Any]]]) -> None:
+    (host,) = once["host-samples"]
+    memory = psutil.virtual_memory()
+    assert host["host"] == socket.gethostname()
+    assert abs(host["ts"] - time.time()) < 30
+    assert host["mem_total_mebibytes"] == round(memory.total / 2**20)
+    assert host["mem_available_mebibytes"] == pytest.approx(memory.available / 2**20, rel=0.3)
+    assert host["cores"] == psutil.cpu_count()
+    assert host["processes"] == pytest.approx(len(psutil.pids()), abs=40)
+    assert host["uptime_s"] == pytest.approx(time.time() - psutil.boot_time(), abs=30)
+    modes = [host[f"cpu_{mode}_permille"] for mode in MODES]
+    assert sum(modes) == pytest.approx(1000, abs=4)
+    assert host["kernel"] == os.uname().release
+
+
+def test_one_tick_has_every_nic_and_disk_of_psutil(once: dict[str, list[dict[str, Any]]]) -> None:
+    found = {(row["kind"], row["device"]) for row in once["device-samples"]}
+    inner = ("lo", "ifb", "docker", "veth")
+    nics = {name for name in psutil.net_io_counters(pernic=True) if not name.startswith(inner)}
+    assert {name for kind, name in found if kind == "nic"} == nics
+    assert all(name in psutil.disk_io_counters(perdisk=True) for kind, name in found if kind == "disk")
+
+
+def test_one_tick_has_the_running_job(once: dict[str, list[dict[str, Any]]]) -> None:
+    (child,) = once["child"]
+    (event,) = [row for row in once["job-events"] if row["pid"] == child["pid"]]
+    assert event["event"] == "running"
+    assert event["command"].startswith(sys.executable)
+    assert event["rss_mebibytes"] == pytest.approx(child["rss"] / 2**20, rel=0.1, abs=3)
+    assert event["started_at"] == pytest.approx(child["started"], abs=2)
+    assert event["cpu_cores_milli"] is not None
+
+
+def test_one_tick_says_how_each_source_fares(once: dict[str, list[dict[str, Any]]]) -> None:
+    states = {row["source"]: row["state"] for row in once["source-health"] if not row["subject"]}
+    assert states == {"host": "ok", "devices": "ok", "jobs": "ok"}
+
+
+def test_people_get_si_units(tmp_path: Path) -> None:
+    done = agents.output(agents.settings(tmp_path, NOWHERE), "--once")
+    assert done.returncode == 0
+    assert "mem_total_bytes" in done.stdout
+    assert done.stderr == ""
+
+
+def test_an_unknown_option_is_refused(tmp_path: Path) -> None:
+    done = agents.output(agents.settings(tmp_path, NOWHERE), "--twice")
+    assert done.returncode == 1
+    assert "unknown option --twice" in done.stderr
+
+
+def test_options_that_librdkafka_refuses_are_named(tmp_path: Path) -> None:
+    broken = replace(NOWHERE, options={"no.such.option": "1"})
+    done = agents.output(agents.settings(tmp_path, broken))
+    assert done.returncode == 2
+    assert "no.such.option" in done.stderr
+
+
+def test_a_dry_run_counts_and_sends_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with agents.running(agents.settings(tmp_path, NOWHERE), "--dry-run", log=log) as process:
+        until(lambda: "host-samples=" in log.read_text(), "counts")
+        process.terminate()
+        assert process.wait(10) == 0
+    assert not (tmp_path / "spool").exists()
+
+
+def test_a_dry_run_prints_rows_as_json_lines(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with agents.running(agents.settings(tmp_path, NOWHERE), "--dry-run", "--json", log=log) as process:
+        until(lambda: log.read_text().count('"host-samples"') >= 3, "rows")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+    rows = agents.json_rows(log.read_text())["host-samples"]
+    times = [row["ts"] for row in rows]
+    assert times == pytest.approx([times[0] + 0.2 * i for i in range(len(times))], abs=1e-3)
+
+
+def test_a_stop_with_the_broker_away_takes_under_five_seconds_and_keeps_everything(tmp_path: Path) -> None:
+    port = free_ports(1)[0]
+    asked = replace(agents.settings(tmp_path, NOWHERE), metrics=Metrics(agent_port=port))
+    with agents.running(asked) as process:
+        until(lambda: agents.metric(port, "warpmeter_shipper_queue_bytes") > 1000, "samples in the queue")
+        began = time.monotonic()
+        process.terminate()
+        assert process.wait(10) == 0
+    assert time.monotonic() - began < 5
+    assert any(path.stat().st_size > 1000 for path in (tmp_path / "spool").glob("*.spool"))
+
+
+def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
+    with agents.running(agents.settings(tmp_path, NOWHERE)) as process:
+        until((tmp_path / "spool/lock").exists, "the spool")
+        until(lambda: _handled(process.pid), "signals to be waited for")
+        process.terminate()
+        until(lambda: not _handled(process.pid), "the first signal to be taken")
+        began = time.monotonic()
+        process.terminate()
+        assert process.wait(10) == -signal.SIGTERM
+    assert time.monotonic() - began < 0.5
+
+
+def _handled(pid: int) -> bool:
+    """Whether the main thread blocks SIGTERM, that is, waits for it itself."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    blocked = int(next(line for line in status.splitlines() if line.startswith("SigBlk")).split()[1], 16)
+    return bool(blocked & 1 << (signal.SIGTERM - 1))
+
+
+def test_its_own_metrics_are_served(tmp_path: Path) -> None:
+    port = free_ports(1)[0]
+    asked = replace(agents.settings(tmp_path, NOWHERE), metrics=Metrics(agent_port=port))
+
+    with agents.running(asked):
+        until(lambda: 'warpmeter_source_up{source="jobs"} 1.0' in agents.metrics_page(port), "the jobs source")
+        assert 'warpmeter_source_late_ticks_total{source="host"}' in agents.metrics_page(port)
+
+
+def test_a_taken_metrics_port_is_a_warning(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        asked = replace(agents.settings(tmp_path, NOWHERE), metrics=Metrics(agent_port=taken.getsockname()[1]))
+        with agents.running(asked, log=tmp_path / "log") as process:
+            until(lambda: "agent_started" in (tmp_path / "log").read_text(), "the start")
+            assert process.poll() is None
+    assert "set metrics.agent_port" in (tmp_path / "log").read_text()
