@@ -28,7 +28,7 @@ SELECT
     sum(tree.cpu_core_seconds) AS cpu_core_seconds,
     sum(tree.read_bytes) AS read_bytes,
     sum(tree.written_bytes) AS written_bytes,
-    argMax(tree.labels, tree.last_at) AS labels,
+    argMax(tree.labels, (notEmpty(tree.labels), tree.last_at)) AS labels,
     argMax(tree.tree_id, tree.last_at) AS tree_id
 FROM {{ name("job_processes") }} AS tree
 GROUP BY job_id;

@@ -1,0 +1,215 @@
+"""The views that people read, on small known data: states, jobs over hosts, idle GPUs, heatmaps at every grain."""
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.tables import ask, land, one, row
+from warpmeter.store import Client
+
+NOW = float(int(time.time()))
+MINUTE = NOW // 60 * 60 - 600  # whole, and past
+
+
+def gpu(ts: float, host: str = "a", number: int = 0, **fields: Any) -> Any:
+    """A sample of GPU `number`, whose uuid names its host too."""
+    return row("gpu-samples", host=host, ts=ts, period_ms=1000, gpu=number, uuid=f"GPU-{host}{number}", **fields)
+
+
+def host(ts: float, name: str = "a", **fields: Any) -> Any:
+    return row("host-samples", host=name, ts=ts, period_ms=1000, **fields)
+
+
+def health(ts: float, source: str, state: str, subject: str = "", name: str = "a", why: str = "") -> Any:
+    return row(
+        "source-health", host=name, ts=ts, period_ms=10_000, source=source, subject=subject, state=state, why=why
+    )
+
+
+def event(ts: float, what: str, name: str = "a", pid: int = 7, job_id: str = "j", **fields: Any) -> Any:
+    fields = {"name": "train.py", "command": "python train.py", "user": "ann", "started_at": NOW - 500, **fields}
+    return row("job-events", host=name, ts=ts, period_ms=10_000, job_id=job_id, event=what, pid=pid, **fields)
+
+
+# --- sources, GPUs, hosts ----------------------------------------------------------------------------------------
+
+
+def test_a_sources_last_word_counts(tables: Client) -> None:
+    land(tables, "source-health", [health(NOW - 30, "gpu", "failed", why="driver"), health(NOW - 20, "gpu", "ok")])
+    land(tables, "source-health", [health(NOW - 10, "gpu", "failed", "GPU-a0/fan_permille", why="no answer")])
+    land(tables, "source-health", [health(NOW - 900, "host", "ok", name="b")])
+    assert ask(tables, "SELECT host, source, subject, state, why, silent FROM source_health_now ORDER BY ALL") == [
+        ("a", "gpu", "", "ok", "", 0),
+        ("a", "gpu", "GPU-a0/fan_permille", "failed", "no answer", 0),
+        ("b", "host", "", "ok", "", 1),
+    ]
+
+
+def test_gpus_are_ok_gone_or_silent(tables: Client) -> None:
+    land(tables, "gpu-samples", [gpu(NOW - age, number=number) for number, age in enumerate((1, 30, 30, 900))])
+    land(tables, "source-health", [health(NOW - 20, "gpu", "gone", "GPU-a1", why="fell off the bus")])
+    land(tables, "source-health", [health(NOW - 40, "gpu", "gone", "GPU-a2")])  # and came back
+    assert ask(tables, "SELECT gpu, state, why FROM gpus ORDER BY gpu") == [
+        (0, "ok", ""),
+        (1, "gone", "fell off the bus"),
+        (2, "ok", ""),
+        (3, "silent", ""),
+    ]
+
+
+def test_a_gpus_values_are_those_of_its_latest_sample(tables: Client) -> None:
+    late = {"sm_active_permille": 250, "power_deciwatts": 3001, "fb_used_mebibytes": 2, "job_ids": ["j", "k"]}
+    land(tables, "gpu-samples", [gpu(NOW - 1, **late)])
+    land(tables, "gpu-samples", [gpu(NOW - 2, sm_active_permille=999, temperature_celsius=50)])
+    assert ask(tables, "SELECT sm_active, power_watts, fb_used_bytes, job_ids, temperature_celsius FROM gpus") == [
+        (0.25, 300.1, 2 << 20, ["j", "k"], None)
+    ]
+
+
+def test_hosts_are_ok_failing_or_silent(tables: Client) -> None:
+    fields = {"cores": 64, "cpu_util_permille": 125, "mem_total_mebibytes": 1024, "load1_centi": 150}
+    land(tables, "host-samples", [host(NOW - 1, name, **fields) for name in "abc"] + [host(NOW - 900, "d")])
+    land(tables, "gpu-samples", [gpu(NOW - 1, number=0, gpu_util_permille=500, power_deciwatts=1000)])
+    land(tables, "gpu-samples", [gpu(NOW - 1, number=1, gpu_util_permille=100, power_deciwatts=500), gpu(NOW - 5, "e")])
+    land(tables, "source-health", [health(NOW - 1, "devices", "denied", name="b"), health(NOW, "x", "unsupported")])
+    land(tables, "gpu-samples", [gpu(NOW - 9, "c")])
+    land(tables, "source-health", [health(NOW - 1, "gpu", "gone", "GPU-c0", name="c")])
+    assert ask(tables, "SELECT host, state, gpus, gpus_gone, problems FROM hosts ORDER BY host") == [
+        ("a", "ok", 2, 0, []),
+        ("b", "failing", 0, 0, ["devices: denied"]),
+        ("c", "failing", 1, 1, []),
+        ("d", "silent", 0, 0, []),
+        ("e", "ok", 1, 0, []),
+    ]
+    assert ask(
+        tables, "SELECT cores, cpu_util, mem_total_bytes, load1, gpu_util, gpu_power_watts FROM hosts WHERE host = 'a'"
+    ) == [(64, 0.125, 1 << 30, 1.5, pytest.approx(0.3), pytest.approx(150.0))]
+
+
+# --- jobs --------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_is_one_row_over_its_hosts_and_ranks(tables: Client) -> None:
+    use = {"processes": 3, "cpu_cores_milli": 1500, "rss_mebibytes": 100, "read_bytes": 10, "gpu_memory_mebibytes": 5}
+    held = {"gpus": [0, 1], "gpu_uuids": ["GPU-a0", "GPU-a1"], "world_size": 2, "labels": {"account": "x"}}
+    land(tables, "job-events", [event(NOW - 60, "started", rank=0), event(NOW - 60, "started", "b", 8, rank=1)])
+    land(tables, "job-events", [event(NOW - 20, "running", rank=0, **use, **held)])
+    land(tables, "job-events", [event(NOW - 10, "running", rank=0, **{**use, "rss_mebibytes": 50}, **held)])
+    land(tables, "job-events", [event(NOW - 10, "running", "b", 8, gpus=[0], gpu_uuids=["GPU-b0"], **use)])
+    assert ask(
+        tables,
+        "SELECT job_id, name, command, user, state, hosts, pids, gpus, gpu_uuids, world_size, cpu_cores, rss_bytes, "
+        "processes, read_bytes, rss_bytes_max, ended_at, toUnixTimestamp(started_at), labels FROM jobs",
+    ) == [
+        (
+            *("j", "train.py", "python train.py", "ann", "running", ["a", "b"], [7, 8]),
+            *(3, ["GPU-a0", "GPU-a1", "GPU-b0"], 2, 3.0, 150 << 20, 6, 30, 200 << 20, None, NOW - 500),
+            {"account": "x"},
+        )
+    ]
+    assert one(tables, "SELECT cpu_core_seconds FROM jobs") == pytest.approx(3 * 1.5 * 10)
+
+
+def test_a_job_has_ended_when_all_its_trees_have(tables: Client) -> None:
+    land(tables, "job-events", [event(NOW - 30, "running"), event(NOW - 30, "running", "b", rss_mebibytes=1)])
+    land(tables, "job-events", [event(NOW - 20, "ended")])
+    assert ask(tables, "SELECT state, ended_at FROM jobs") == [("running", None)]
+    land(tables, "job-events", [event(NOW - 10, "ended", "b")])
+    assert ask(tables, "SELECT state, toUnixTimestamp(assumeNotNull(ended_at)) FROM jobs") == [("ended", NOW - 10)]
+    assert one(tables, "SELECT rss_bytes FROM jobs") == 1 << 20
+
+
+def test_a_job_whose_host_went_silent_is_lost(tables: Client) -> None:
+    land(tables, "job-events", [event(NOW - 900, "running"), event(NOW - 900, "running", "b", job_id="half")])
+    land(tables, "job-events", [event(NOW - 5, "running", "c", job_id="half")])
+    land(tables, "job-events", [event(NOW - 900, "ended", job_id="done")])
+    assert ask(tables, "SELECT job_id, state, hosts_lost, ended_at IS NULL FROM jobs ORDER BY job_id") == [
+        ("done", "ended", [], 0),
+        ("half", "running", ["b"], 1),
+        ("j", "lost", ["a"], 1),
+    ]
+
+
+def test_a_job_that_only_started_is_there(tables: Client) -> None:
+    land(tables, "job-events", [event(NOW - 5, "started")])
+    assert ask(tables, "SELECT state, cpu_cores, rss_bytes, gpus FROM jobs") == [("running", None, None, 0)]
+
+
+def test_efficiency_shares_a_gpu_between_its_jobs(tables: Client) -> None:
+    busy = {"gpu_util_permille": 800, "sm_active_permille": 400, "power_deciwatts": 5000}
+    alone = [gpu(MINUTE + second, number=0, job_ids=["j"], **busy) for second in range(60)]
+    both = [gpu(MINUTE + second, number=1, job_ids=["j", "k"], gpu_util_permille=0) for second in range(60)]
+    land(tables, "gpu-samples", alone + both)
+    land(tables, "job-events", [event(MINUTE, "running", cpu_cores_milli=2000, gpu_uuids=["GPU-a0", "GPU-a1"])])
+    (found,) = ask(
+        tables,
+        "SELECT name, gpus, gpu_hours * 3600, wasted_gpu_hours * 3600, wasted, gpu_util, sm_active, tensor_active, "
+        "power_watts, energy_joules, cpu_cores FROM job_efficiency WHERE job_id = 'j'",
+    )
+    assert found[:2] == ("train.py", 2)
+    assert found[2:7] == (*map(pytest.approx, (90, 30, 1 / 3, 0.8 * 60 / 90, 0.4)),)
+    assert found[7] is None
+    assert found[8:] == (*map(pytest.approx, (500, 30_000, 2)),)
+    assert one(tables, "SELECT gpu_hours * 3600 FROM job_efficiency WHERE job_id = 'k'") == pytest.approx(30)
+
+
+def test_idle_gpus_are_those_that_hold_nothing_busy(tables: Client) -> None:
+    def over(number: int, busy_until: float, **fields: Any) -> list[Any]:
+        return [
+            gpu(NOW - age, number=number, gpu_util_permille=900 if age > busy_until else 20, **fields)
+            for age in range(100, 0, -1)
+        ]
+
+    land(
+        tables, "gpu-samples", over(0, 60, job_ids=["j"], power_deciwatts=700) + over(1, 0) + over(2, 100) + over(3, 9)
+    )
+    land(tables, "gpu-samples", [gpu(NOW - 1, number=4), gpu(NOW - 900, number=5, gpu_util_permille=0)])
+    land(tables, "job-events", [event(NOW - 5, "running")])
+    assert ask(
+        tables, "SELECT gpu, job_id, job_name, user, toUnixTimestamp(idle_since), idle_s FROM idle_gpus ORDER BY gpu"
+    ) == [(0, "j", "train.py", "ann", NOW - 61, 60.0), (2, "", "", "", NOW - 100, 99.0)]
+
+
+def test_a_gpu_without_utilisation_is_judged_by_its_multiprocessors(tables: Client) -> None:
+    mig = [gpu(NOW - age, sm_active_permille=0) for age in range(60)]
+    land(tables, "gpu-samples", mig + [gpu(NOW - age, number=1) for age in range(60)])
+    assert ask(tables, "SELECT gpu FROM idle_gpus") == [(0,)]
+
+
+# --- heatmaps ----------------------------------------------------------------------------------------------------
+
+
+def heatmap(client: Client, metric: str, since: float, until: float, step_s: int, view: str = "") -> list[Any]:
+    sql = (
+        f"SELECT gpu, toUnixTimestamp(start), values FROM gpu_heatmap{view}(metric = '{metric}', "
+        f"since = {since:.0f}, until = {until:.0f}, step_s = {step_s}) ORDER BY gpu "
+        "SETTINGS optimize_aggregation_in_order = 1"
+    )
+    return ask(client, sql)
+
+
+def test_a_heatmap_has_one_array_a_gpu_and_null_where_nothing_is_known(tables: Client) -> None:
+    start = NOW // 3600 * 3600 - 7200
+    rows = [gpu(start + second, sm_active_permille=second % 100, power_deciwatts=1234) for second in range(0, 300)]
+    rows += [gpu(start + second, number=1) for second in range(0, 60)]
+    land(tables, "gpu-samples", rows[:77])
+    land(tables, "gpu-samples", rows[77:])
+    minute = [sum(second % 100 for second in range(60 * i, 60 * i + 60)) / 60 / 1000 for i in range(5)]
+    expected = [(0, start, [*map(pytest.approx, minute), None]), (1, start, [None] * 6)]
+    for view in ("", "_minutes", "_raw"):
+        assert heatmap(tables, "sm_active", start, start + 360, 60, view) == expected
+    hour = sum(minute) / 5
+    for view in ("", "_hours", "_raw"):
+        assert heatmap(tables, "sm_active", start + 7, start + 3601, 3600, view)[0] == (
+            0,
+            start,
+            [pytest.approx(hour), None],
+        )
+    assert heatmap(tables, "power_watts", start + 7, start + 30, 10)[0] == (0, start, [pytest.approx(123.4)] * 3)
+
+
+def test_a_heatmap_of_an_unknown_metric_is_an_error(tables: Client) -> None:
+    for step in (10, 60):
+        with pytest.raises(Exception, match=r"(?i)unknown"):
+            heatmap(tables, "sm_activity", NOW - 60, NOW, step)
