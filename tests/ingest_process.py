@@ -21,7 +21,7 @@ from warpmeter.settings import Ingest, Kafka, Log, Metrics, Settings, Store
 
 GPUS: Final = TOPICS["gpu-samples"]
 HOSTS: Final = TOPICS["host-samples"]
-SESSION_S: Final = 2.0
+SESSION_S: Final = 1.0
 T0: Final = 1_800_000_000
 
 

@@ -1,11 +1,11 @@
 """Ingest as a process, on real brokers and the real engine: every row once, whatever ends when."""
 
 import random
-import re
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ from tests.ingest_process import (
 from tests.wait import until
 from warpmeter import bus, wire
 from warpmeter.consumers import status
+from warpmeter.consumers.broker import connect
+from warpmeter.schemas.generated import gpu_samples_pb2
 from warpmeter.settings import Settings
 
 HALTED = 78
@@ -56,19 +58,18 @@ class Bench:
         if topic is GPUS:
             assert self.table.rolled_up() == self.feed.sent
 
-    def spans_meet(self, table: str = "gpu_samples") -> None:
-        """No gap and no overlap between the spans of each partition of each life of the topic."""
+    def spans_meet(self) -> None:
+        """No gap and no overlap between the spans of each partition of the topic as it is now."""
+        name = GPUS.full_name(self.settings.kafka.topic_prefix)
+        broker, consumer = connect(self.settings.kafka, self.settings.ingest)
+        with closing(consumer):
+            life = broker.topic_ids([name])[name]
         rows = self.table.query(
-            "SELECT topic_uuid, partition, first, last FROM ingest_batches "
-            f"WHERE table = '{table}' AND topic_uuid IN ({self._lives()}) ORDER BY topic_uuid, partition, first"
+            f"SELECT partition, first, last FROM ingest_batches WHERE topic_uuid = '{life}' ORDER BY partition, first"
         )
         assert rows
-        for one, other in zip(rows, rows[1:], strict=False):
-            assert one[:2] != other[:2] or other[2] == one[3] + 1, (one, other)
-
-    def _lives(self) -> str:
-        lives = re.findall(r"[0-9a-f]{8}-[0-9a-f-]{27}", self.log.read_text())
-        return ", ".join(f"'{life}'" for life in set(lives)) or "''"
+        for one, other in pairwise(rows):
+            assert one[0] != other[0] or other[1] == one[2] + 1, (one, other)
 
 
 @pytest.fixture
@@ -109,14 +110,13 @@ def test_every_row_lands_once_and_a_stop_leaves_nothing_declared(at: Bench) -> N
 def test_corrupt_messages_are_in_the_dead_letters_and_the_rest_in_its_table(at: Bench) -> None:
     at.feed.good(200)
     bad = [b"", b"\xff\xff\xff", at.feed.envelope(2).value[:-3], None]
-    at.feed.sent -= 2
+    at.feed.sent -= 2  # the truncated one does not count
     for value in bad:
         at.feed.raw(value, [("type", b"GpuSample"), ("rows", b"2")])
     host = at.feed.envelope(1, HOSTS)
     at.feed.sent -= 1
     at.feed.raw(host.value, host.headers)
-    nameless = wire.pack(GPUS, "", [GPUS.envelope.DESCRIPTOR.nested_types[0]._concrete_class(ts=1.8e9)])  # type: ignore[attr-defined]
-    at.feed.put(nameless)
+    at.feed.put(wire.pack(GPUS, "", [gpu_samples_pb2.Envelope.GpuSample(ts=1.8e9)]))
     at.feed.good(200)
     with closing(at.start()) as process:
         at.table.reaches(at.feed.sent, process)
@@ -126,7 +126,7 @@ def test_corrupt_messages_are_in_the_dead_letters_and_the_rest_in_its_table(at: 
         until(lambda: len(at.table.query(letters)) == 6, "six dead letters")
         assert process.stop() == 0
     at.once()
-    found = dict(at.table.query(f"{letters} SETTINGS output_format_json_quote_64bit_integers = 0"))
+    found = dict(at.table.query(letters))
     assert any("host" in reason for reason in found.values()), found
     assert any("HostSample" in reason for reason in found.values()), found
 
@@ -148,7 +148,7 @@ def test_kill_9_between_insert_and_settle_doubles_nothing(at: Bench) -> None:
 
 def test_kill_9_at_any_moment_loses_nothing_and_doubles_nothing(at: Bench) -> None:
     rng = random.Random(4)
-    for _ in range(4):
+    for _ in range(3):
         with closing(at.start(batch_age_s=0.05, settle_after_s=0.1)) as process:
             process.ready()
             ends = time.monotonic() + rng.uniform(0.05, 0.5)
@@ -274,14 +274,12 @@ def test_two_consumers_share_and_one_is_killed(
     at.once()
 
 
-def test_five_restarts_of_a_broker_that_forgets_everything(
-    engine: EngineServer, topic_prefix: str, tmp_path: Path
-) -> None:
+def test_restarts_of_a_broker_that_forgets_everything(engine: EngineServer, topic_prefix: str, tmp_path: Path) -> None:
     """The embedded broker: its log dies with it, so whoever restarts it restarts its clients."""
     with closing(Tansu(tmp_path / "tansu")) as broker:
         at = make_bench(broker, engine, topic_prefix, tmp_path)
         sent = 0
-        for _ in range(5):
+        for _ in range(3):
             at.feed.sent = sent
             at.feed.good(25)
             sent = at.feed.sent
