@@ -272,8 +272,16 @@ def test_statement_and_data_in_one_body(server: EngineServer, table: str) -> Non
     post(server, f"INSERT INTO {table} VALUES ('z', 1 + 2)".encode(), write=True)
     post(server, b"('w', 4)", write=True, query=f"INSERT INTO {table} VALUES")
     post(server, f"INSERT INTO {table} SELECT 'v', 5".encode(), write=True)
+    post(server, f"INSERT INTO {table} (host, value) SETTINGS async_insert = 0 FORMAT TSV\nu\t6".encode(), write=True)
     found = post(server, f"SELECT * FROM {table} ORDER BY value FORMAT JSONCompactEachRow".encode())[1]
-    assert [json.loads(line) for line in found.splitlines()] == [["x;'", 1], ["y\n", 2], ["z", 3], ["w", 4], ["v", 5]]
+    assert [json.loads(line) for line in found.splitlines()] == [
+        ["x;'", 1],
+        ["y\n", 2],
+        ["z", 3],
+        ["w", 4],
+        ["v", 5],
+        ["u", 6],
+    ]
 
 
 @pytest.mark.parametrize("form", ["Native", "RowBinary", "Parquet", "Arrow", "JSONEachRow"])
@@ -289,6 +297,29 @@ def test_a_bad_row_leaves_nothing(server: EngineServer, table: str) -> None:
     answer, said = post(server, b"a\t1\nb\tx\n", write=True, query=f"INSERT INTO {table} FORMAT TSV")
     assert answer.status == 400, said
     assert post(server, f"SELECT count() FROM {table}".encode())[1] == b"0\n"
+
+
+def test_a_violated_constraint_is_an_exception(server: EngineServer, table: str) -> None:
+    post(server, f"ALTER TABLE {table} ADD CONSTRAINT small CHECK ifNull(value < 10, 1)".encode(), write=True)
+    answer, said = post(server, b"a\t1\nb\t10\n", write=True, query=f"INSERT INTO {table} FORMAT TSV")
+    assert (answer.status, answer.headers["X-ClickHouse-Exception-Code"]) == (500, "469"), said
+    assert post(server, f"SELECT count() FROM {table}".encode())[1] == b"0\n"
+
+
+def test_a_view_that_throws_is_an_exception_and_the_same_token_completes(server: EngineServer, table: str) -> None:
+    post(server, b"CREATE TABLE seen (host String) ENGINE = MergeTree ORDER BY host"
+         b" SETTINGS non_replicated_deduplication_window = 100", write=True)  # fmt: skip
+    view = (
+        f"CREATE MATERIALIZED VIEW throwing TO seen AS SELECT host FROM {table} WHERE NOT throwIf(ifNull(value, 0) = 7)"
+    )
+    post(server, view.encode(), write=True)
+    query = f"INSERT INTO {table} FORMAT TSV"
+    answer, said = post(server, b"a\t7\n", write=True, query=query, insert_deduplication_token="x")
+    assert (answer.status, answer.headers["X-ClickHouse-Exception-Code"]) == (500, "395"), said
+    post(server, b"DROP VIEW throwing SYNC", write=True)
+    assert post(server, b"a\t7\n", write=True, query=query, insert_deduplication_token="x")[0].status == 200
+    assert post(server, f"SELECT count() FROM {table}".encode())[1] == b"1\n"
+    post(server, b"DROP TABLE seen SYNC", write=True)
 
 
 def test_an_upload_that_breaks_off_leaves_nothing(server: EngineServer, table: str) -> None:

@@ -56,8 +56,20 @@ def test_the_data_of_an_insert_begins_after_one_line_end() -> None:
 def test_values_are_data_too() -> None:
     found = parse(b"INSERT INTO t (values) SETTINGS async_insert = 0 VALUES (1), (2)")
     assert found == Statement(
-        Kind.INSERT, b"INSERT INTO t (values) SETTINGS async_insert = 0", "Values", data=b"(1), (2)"
+        Kind.INSERT, b"INSERT INTO t (values)", "Values", b"SETTINGS async_insert = 0", b"(1), (2)"
     )
+
+
+@pytest.mark.parametrize(
+    "table", [b"settings", b"a.settings", b"a.format", b"format", b"values", b"t (format, settings)"]
+)
+def test_a_table_may_be_called_like_a_keyword(table: bytes) -> None:
+    found = parse(b"INSERT INTO " + table + b" FORMAT TSV\n1")
+    assert (found.head, found.tail, found.data) == (b"INSERT INTO " + table, b"", b"1")
+
+
+def test_into_may_be_left_out() -> None:
+    assert parse(b"INSERT t FORMAT TSV\n'") == Statement(Kind.INSERT, b"INSERT t", "TSV", data=b"'")
 
 
 def test_an_insert_with_a_query_takes_no_data() -> None:

@@ -48,9 +48,10 @@ class Lexeme:
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement cut where the endpoint needs it: `head` before `FORMAT`, `tail` after its name.
+    """A statement cut where the endpoint needs it: `head` before `FORMAT`, `tail` its `SETTINGS` that stand apart.
 
-    The head of `OTHER` is the whole text; its format is only known, not cut.
+    In a `SELECT` they follow the format's name, in an `INSERT` they stand before `FORMAT`. The head of `OTHER` is the
+    whole text; its format is only known, not cut.
     """
 
     kind: Kind
@@ -159,25 +160,34 @@ def _select(text: bytes, tokens: list[Lexeme]) -> Statement:
 
 def _insert(text: bytes, first: Lexeme, rest: Iterator[Lexeme]) -> Statement:
     depth = 0
+    settings: int | None = None
     tokens = [first]
     for each in rest:
         tokens.append(each)
         depth += {"(": 1, ")": -1}.get(each.text, 0) if each.token is Token.SYMBOL else 0
-        if depth or len(tokens) < 4:
+        past_table = len(tokens) - (3 if tokens[1].is_word("INTO") else 2)
+        if depth or past_table < 1 or tokens[-2].text == ".":
             continue
-        if tokens[-2].is_word("FORMAT") and each.token in (Token.WORD, Token.NAME):
-            return _with_data(text, tokens, text[: tokens[-3].end], each.text)
+        named = each.token in (Token.WORD, Token.NAME) and past_table > 1 and tokens[-3].text != "."
+        if named and tokens[-2].is_word("FORMAT"):
+            return _with_data(text, tokens, tokens[:-2], settings, each.text)
         if each.is_word("VALUES"):
-            return _with_data(text, tokens, text[: tokens[-2].end], "Values")
+            return _with_data(text, tokens, tokens[:-1], settings, "Values")
         if each.is_word("SELECT", "WITH"):
             break
+        if each.is_word("SETTINGS"):
+            settings = len(tokens) - 1
     tokens = _one_statement([*tokens, *rest])
     _no_files(tokens)
     return Statement(Kind.OTHER, text[: tokens[-1].end], None)
 
 
-def _with_data(text: bytes, tokens: list[Lexeme], head: bytes, name: str) -> Statement:
+def _with_data(text: bytes, tokens: list[Lexeme], kept: list[Lexeme], settings: int | None, name: str) -> Statement:
     _no_files(tokens)
     skipped = _DATA_START.match(text, tokens[-1].end)
     assert skipped is not None
-    return Statement(Kind.INSERT, head, name, data=text[skipped.end() :])
+    data = text[skipped.end() :]
+    if settings is None:
+        return Statement(Kind.INSERT, text[: kept[-1].end], name, data=data)
+    tail = text[tokens[settings].start : kept[-1].end]
+    return Statement(Kind.INSERT, text[: tokens[settings - 1].end], name, tail, data)
