@@ -271,7 +271,7 @@ class _Admin:
         if code in _FORBIDDEN:
             return TopicsError(
                 f"the broker forbids to {what}; grant Describe, DescribeConfigs, Create, Alter and AlterConfigs on "
-                f"topics {self._kafka.topic_prefix}.*, or create them by hand (deploy/topics)"
+                f"topics {self._kafka.topic_prefix}.*, or have an operator create them"
             )
         if code in _AWAY:
             told = [each.str() for each in self._complaints if each.code() != KafkaError._ALL_BROKERS_DOWN]

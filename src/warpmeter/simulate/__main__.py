@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from confluent_kafka import KafkaException
 
@@ -17,35 +18,40 @@ try:
 except ModuleNotFoundError as missing:
     raise SystemExit(f"warpmeter simulate needs {missing.name}: pip install 'warpmeter[simulate]'") from missing
 
-UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+DESCRIPTION: Final = (
+    "Publish a fleet that does not exist, as its agents would: jobs over several hosts, phases, idle GPUs, failures. "
+    "Times are 90s, 15m, 6h or 1d."
+)
+UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def seconds(text: str) -> float:
-    """`90`, `90s`, `15m`, `6h` or `1d` in seconds; raises ValueError for anything else."""
+    """`90`, `90s`, `15m`, `6h` or `1d` in seconds; raises ArgumentTypeError for anything else."""
     number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
     try:
         value = float(number) * UNITS[unit]
     except ValueError:
-        raise ValueError(f"{text!r} is no duration; write 90s, 15m, 6h or 1d") from None
+        value = -1.0
     if value < 0:
-        raise ValueError(f"{text!r} is negative")
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration; write 90s, 15m, 6h or 1d")
     return value
 
 
 def parse(arguments: Sequence[str]) -> tuple[Fleet, Pace, bool]:
     """The command line as typed values, and whether it is a dry run; exits with usage on a mistake."""
-    parser = argparse.ArgumentParser(prog="warpmeter simulate", description=__doc__)
-    parser.add_argument("--hosts", type=int, default=64)
-    parser.add_argument("--gpus", type=int, default=8)
-    parser.add_argument("--interval", type=seconds, default=1.0, help="what one sample stands for, e.g. 5s")
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--faults-per-hour", type=float, default=6.0)
-    parser.add_argument("--backfill", type=seconds, default=0.0, help="history to send first, e.g. 6h")
-    parser.add_argument("--speedup", type=float, default=0.0, help="pace of the history; 0: as fast as it goes")
-    parser.add_argument("--max-rate", type=float, default=0.0, help="rows a second at most")
-    parser.add_argument("--duration", type=seconds, help="how long to go on; 0: the history alone")
-    parser.add_argument("--resume", type=Path, help="file that remembers what was sent, so that nothing is sent twice")
-    parser.add_argument("--dry-run", action="store_true", help="send nothing; show the speed")
+    parser = argparse.ArgumentParser(prog="warpmeter simulate", description=DESCRIPTION)
+    add = parser.add_argument
+    add("--hosts", type=int, default=64, metavar="N", help="default 64")
+    add("--gpus", type=int, default=8, metavar="N", help="GPUs a host, default 8")
+    add("--interval", type=seconds, default=1.0, metavar="TIME", help="what one sample stands for, default 1s")
+    add("--seed", type=int, default=7, metavar="N", help="another seed is another fleet")
+    add("--faults-per-hour", type=float, default=6.0, metavar="N", help="over the whole fleet, default 6")
+    add("--backfill", type=seconds, default=0.0, metavar="TIME", help="history to send first, e.g. 6h")
+    add("--speedup", type=float, default=0.0, metavar="X", help="pace of the history; 0, the default, is full speed")
+    add("--max-rate", type=float, default=0.0, metavar="ROWS", help="rows a second at most, of all topics")
+    add("--duration", type=seconds, metavar="TIME", help="how long to go on; 0 is the history alone")
+    add("--resume", type=Path, metavar="FILE", help="remembers what was sent, so that nothing is sent twice")
+    add("--dry-run", action="store_true", help="send nothing; show the speed")
     given = parser.parse_args(arguments)
     try:
         fleet = Fleet(given.hosts, given.gpus, given.interval, given.seed, given.faults_per_hour)
