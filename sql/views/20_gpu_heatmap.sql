@@ -2,7 +2,7 @@
 --
 -- One row a GPU: the mean of a metric in each step, as one array. `metric` is an SI name of the metric table. The first
 -- step begins at `start`: `since` rounded down to a whole step; the last one holds the second before `until`. A step
--- without a known value is NULL.
+-- without a known value is NULL. Values are rounded to a hundredth of the stored scale.
 --
 -- A step of whole hours reads the hours, of whole minutes the minutes, any other the raw rows. gpu_heatmap_raw,
 -- gpu_heatmap_minutes and gpu_heatmap_hours read the one in their name, and spare the engine looking at all three.
@@ -35,8 +35,11 @@
   ("ecc_uncorrected_errors", "ecc_uncorrected_errors", 1), ("remapped_rows_corrected", "remapped_rows_corrected", 1),
   ("remapped_rows_uncorrected", "remapped_rows_uncorrected", 1), ("processes", "processes", 1),
 ] %}
-{% set stored %}extract('{% for si, column, factor in metrics %}{{ si }}={{ column }},{% endfor %}', concat('\\b', {metric:String}, '=(\\w+)')){% endset %}
+{% set stored %}extract(concat('{% for si, column, factor in metrics %}{{ si }}={{ column }},{% endfor %}', {metric:String}, '=no_such_metric_', {metric:String}), concat('\\b', {metric:String}, '=(\\w+)')){% endset %}
 {% set factor %}toFloat64OrZero(extract('{% for si, column, factor in metrics %}{{ si }}={{ factor }},{% endfor %}', concat('\\b', {metric:String}, '=([0-9.]+)'))){% endset %}
+
+{# A hundredth of the stored scale: what lies below is noise of the division. #}
+{% set decimals %}toUInt8(greatest(0, 2 - round(log10(greatest(0.001, {{ factor }}))))){% endset %}
 
 {% set step = "{step_s:UInt32}" %}
 {% set start = "intDiv(toUnixTimestamp({since:DateTime('UTC')}), " ~ step ~ ") * " ~ step %}
@@ -49,7 +52,7 @@ SELECT
     host, gpu, uuid,
     toDateTime({{ start }}, 'UTC') AS start,
     {{ step }} AS step_s,
-    arrayMap(x -> if(isNaN(x), NULL, toFloat32(x)), {{ mean }}) AS values
+    arrayMap(x -> if(isNaN(x), NULL, round(x, {decimals:UInt8})), {{ mean }}) AS values
 FROM {{ name(table) }}
 WHERE {{ time }} >= toDateTime({{ start }}, 'UTC') AND {{ time }} < toDateTime({{ end }}, 'UTC') AND {{ condition }}
 GROUP BY host, gpu, uuid
@@ -65,12 +68,13 @@ GROUP BY host, gpu, uuid
    ~ ")({total:Identifier} / nullIf({known:Identifier}, 0) * {factor:Float64}, toFloat64({known:Identifier}), toUInt32(window))", condition) }}
 {% endmacro %}
 
-{% set chosen = "total = concat(" ~ stored ~ ", '_sum'), known = concat(" ~ stored ~ ", '_count'), factor = " ~ factor ~ ", " ~ window %}
+{% set chosen = "total = concat(" ~ stored ~ ", '_sum'), known = concat(" ~ stored ~ ", '_count'), factor = " ~ factor ~ ", decimals = " ~ decimals ~ ", " ~ window %}
+{% set chosen_rows = "metric = {metric:String}, decimals = " ~ decimals ~ ", " ~ window %}
 
-CREATE OR REPLACE VIEW {{ name("gpu_heatmap_raw") }} {{ on_cluster }} AS
+-- What the four are made of: `_all` reads its table, `_part` as well, but only when the step is its own.
+CREATE OR REPLACE VIEW {{ name("gpu_heatmap_rows_all") }} {{ on_cluster }} AS
 {{ of_rows("1") }};
 
--- The parts of gpu_heatmap, each empty unless the step is its own.
 CREATE OR REPLACE VIEW {{ name("gpu_heatmap_rows_part") }} {{ on_cluster }} AS
 {{ of_rows(step ~ " % 60 != 0") }};
 
@@ -82,6 +86,9 @@ CREATE OR REPLACE VIEW {{ name(table ~ "_part") }} {{ on_cluster }} AS
 {{ of_windows(table, step ~ (" % 60 = 0 AND " ~ step ~ " % 3600 != 0" if table == "gpu_heatmap_1m" else " % 3600 = 0")) }};
 {% endfor %}
 
+CREATE OR REPLACE VIEW {{ name("gpu_heatmap_raw") }} {{ on_cluster }} AS
+SELECT * FROM {{ name("gpu_heatmap_rows_all") }}({{ chosen_rows }});
+
 CREATE OR REPLACE VIEW {{ name("gpu_heatmap_minutes") }} {{ on_cluster }} AS
 SELECT * FROM {{ name("gpu_heatmap_1m_all") }}({{ chosen }});
 
@@ -89,7 +96,7 @@ CREATE OR REPLACE VIEW {{ name("gpu_heatmap_hours") }} {{ on_cluster }} AS
 SELECT * FROM {{ name("gpu_heatmap_1h_all") }}({{ chosen }});
 
 CREATE OR REPLACE VIEW {{ name("gpu_heatmap") }} {{ on_cluster }} AS
-SELECT * FROM {{ name("gpu_heatmap_rows_part") }}(metric = {metric:String}, {{ window }})
+SELECT * FROM {{ name("gpu_heatmap_rows_part") }}({{ chosen_rows }})
 UNION ALL
 SELECT * FROM {{ name("gpu_heatmap_1m_part") }}({{ chosen }})
 UNION ALL
