@@ -59,7 +59,12 @@ def test_gpus_are_ok_gone_or_silent(tables: Client) -> None:
 
 
 def test_a_gpus_values_are_those_of_its_latest_sample(tables: Client) -> None:
-    late = {"sm_active_permille": 250, "power_deciwatts": 3001, "fb_used_mebibytes": 2, "job_ids": ["j", "k"]}
+    late: dict[str, Any] = {
+        "sm_active_permille": 250,
+        "power_deciwatts": 3001,
+        "fb_used_mebibytes": 2,
+        "job_ids": ["j", "k"],
+    }
     land(tables, "gpu-samples", [gpu(NOW - 1, **late)])
     land(tables, "gpu-samples", [gpu(NOW - 2, sm_active_permille=999, temperature_celsius=50)])
     assert ask(tables, "SELECT sm_active, power_watts, fb_used_bytes, job_ids, temperature_celsius FROM gpus") == [
@@ -68,7 +73,7 @@ def test_a_gpus_values_are_those_of_its_latest_sample(tables: Client) -> None:
 
 
 def test_hosts_are_ok_failing_or_silent(tables: Client) -> None:
-    fields = {"cores": 64, "cpu_util_permille": 125, "mem_total_mebibytes": 1024, "load1_centi": 150}
+    fields: dict[str, Any] = {"cores": 64, "cpu_util_permille": 125, "mem_total_mebibytes": 1024, "load1_centi": 150}
     land(tables, "host-samples", [host(NOW - 1, name, **fields) for name in "abc"] + [host(NOW - 900, "d")])
     land(tables, "gpu-samples", [gpu(NOW - 1, number=0, gpu_util_permille=500, power_deciwatts=1000)])
     land(tables, "gpu-samples", [gpu(NOW - 1, number=1, gpu_util_permille=100, power_deciwatts=500), gpu(NOW - 5, "e")])
@@ -91,8 +96,19 @@ def test_hosts_are_ok_failing_or_silent(tables: Client) -> None:
 
 
 def test_a_job_is_one_row_over_its_hosts_and_ranks(tables: Client) -> None:
-    use = {"processes": 3, "cpu_cores_milli": 1500, "rss_mebibytes": 100, "read_bytes": 10, "gpu_memory_mebibytes": 5}
-    held = {"gpus": [0, 1], "gpu_uuids": ["GPU-a0", "GPU-a1"], "world_size": 2, "labels": {"account": "x"}}
+    use: dict[str, Any] = {
+        "processes": 3,
+        "cpu_cores_milli": 1500,
+        "rss_mebibytes": 100,
+        "read_bytes": 10,
+        "gpu_memory_mebibytes": 5,
+    }
+    held: dict[str, Any] = {
+        "gpus": [0, 1],
+        "gpu_uuids": ["GPU-a0", "GPU-a1"],
+        "world_size": 2,
+        "labels": {"account": "x"},
+    }
     land(tables, "job-events", [event(NOW - 60, "started", rank=0), event(NOW - 60, "started", "b", 8, rank=1)])
     land(tables, "job-events", [event(NOW - 20, "running", rank=0, **use, **held)])
     land(tables, "job-events", [event(NOW - 10, "running", rank=0, **{**use, "rss_mebibytes": 50}, **held)])
@@ -137,7 +153,7 @@ def test_a_job_that_only_started_is_there(tables: Client) -> None:
 
 
 def test_efficiency_shares_a_gpu_between_its_jobs(tables: Client) -> None:
-    busy = {"gpu_util_permille": 800, "sm_active_permille": 400, "power_deciwatts": 5000}
+    busy: dict[str, Any] = {"gpu_util_permille": 800, "sm_active_permille": 400, "power_deciwatts": 5000}
     alone = [gpu(MINUTE + second, number=0, job_ids=["j"], **busy) for second in range(60)]
     both = [gpu(MINUTE + second, number=1, job_ids=["j", "k"], gpu_util_permille=0) for second in range(60)]
     land(tables, "gpu-samples", alone + both)
