@@ -4,6 +4,7 @@ import json
 import pickle
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -48,8 +49,9 @@ class Reader:
         self.messages: list[Read] = []
 
     def poll(self) -> None:
-        """Read what there is now."""
-        while (message := self._consumer.poll(0.3)) is not None:
+        """Read what there is now; comes back also while more and more comes in."""
+        deadline = time.monotonic() + 0.5
+        while time.monotonic() < deadline and (message := self._consumer.poll(0.3)) is not None:
             assert message.error() is None, message.error()
             name, value, key = message.topic(), message.value(), message.key()
             assert isinstance(name, str)
@@ -151,3 +153,18 @@ def with_topics(servers: str, prefix: str) -> Kafka:
 def at(kafka: Kafka, servers: str) -> Kafka:
     """The same topics at another address."""
     return replace(kafka, bootstrap_servers=servers)
+
+
+def killed_after(script: str, asked: Settings, word: str, then: Callable[[], None]) -> None:
+    """Run a Python script that gets the settings on standard input; when it printed `word` and `then` ran, kill it."""
+    process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(pickle.dumps(asked))
+        process.stdin.close()
+        assert process.stdout.readline().strip() == word.encode()
+        then()
+    finally:
+        process.kill()
+        process.wait(10)

@@ -1,0 +1,266 @@
+"""The agent with a real broker: what arrives, jobs from start to end, outages, kills."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.brokers import Broker, KafkaCluster, Tansu
+from tests.brokers.process import free_ports
+from tests.nvml import NvmlStub, Process
+from tests.real import agents
+from tests.real.agents import Reader
+from tests.wait import until
+from warpmeter.clock import SystemClock
+from warpmeter.producers import outbox
+from warpmeter.producers.shipper import Shipper, open_spool
+from warpmeter.schemas.generated.metric_samples_pb2 import Envelope
+from warpmeter.schemas.topics import TOPICS
+from warpmeter.settings import Kafka, Metrics, Settings
+
+MIB = 1 << 20
+CLOCK_TICK_S = 0.02
+NOBODY = "127.0.0.1:1"
+BUSY = """
+import time
+held = bytearray(80 << 20)
+held[::4096] = bytes(len(held[::4096]))
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    until = time.monotonic() + 0.05
+    while time.monotonic() < until:
+        pass
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def kafka(broker: Broker, topic_prefix: str) -> Kafka:
+    """Topics of this test's own, one partition each."""
+    return agents.with_topics(broker.bootstrap_servers, topic_prefix)
+
+
+@pytest.fixture
+def reader(kafka: Kafka) -> Iterator[Reader]:
+    """All that is published on them."""
+    made = Reader(kafka)
+    yield made
+    made.close()
+
+
+def gaps(times: list[float], period_s: float) -> list[float]:
+    """Times behind which something is missing, doubled or out of order."""
+    return [a for a, b in pairwise(times) if abs(b - a - period_s) > 1e-3]
+
+
+def test_every_tick_arrives_once_with_key_and_headers(kafka: Kafka, reader: Reader, tmp_path: Path) -> None:
+    with agents.running(agents.settings(tmp_path, kafka)) as process:
+        reader.wait(lambda r: len(r.rows("host-samples")) >= 10, "ten host samples")
+        began = time.monotonic()
+        process.terminate()
+        assert process.wait(10) == 0
+    assert time.monotonic() - began < 5
+    reader.poll()
+    for message in reader.messages:
+        assert message.key == b"gpu01"
+        assert message.headers == {
+            "type": TOPICS[message.topic].message.encode(), "rows": str(len(message.rows)).encode(),
+        }  # fmt: skip
+    assert {message.topic for message in reader.messages} >= {"host-samples", "device-samples", "source-health"}
+    times = [row.ts for row in reader.rows("host-samples")]
+    assert gaps(times, 0.2) == []
+    assert {row.host for row in reader.rows("device-samples")} == {"gpu01"}
+    assert reader.rows("host-samples")[-1].HasField("cpu_util_permille")
+    states = {(row.source, row.state) for row in reader.rows("source-health") if not row.subject}
+    assert states >= {("host", "ok"), ("devices", "ok"), ("jobs", "ok"), ("shipper", "ok")}
+
+
+def test_a_python_process_from_a_shell_starts_runs_and_ends(kafka: Kafka, reader: Reader, tmp_path: Path) -> None:
+    with _busy(tmp_path, "--lr 1") as child, agents.running(agents.settings(tmp_path, kafka)):
+        early_cpu, seen = _after(reader, child, 2)
+        middle_cpu, _ = _after(reader, child, seen + 1)
+        late_cpu, last = _after(reader, child, seen + 2)
+        resident, running = child.memory_info().rss, _mine(reader, "running")[:last]
+        child.kill()
+        reader.wait(lambda r: _mine(r, "ended"), "its end", within_s=5)
+    (started,) = _mine(reader, "started")
+    assert started.pid == child.pid
+    assert started.command == f"{sys.executable} {tmp_path / 'busy.py'} --lr 1"
+    assert started.user == psutil.Process().username()
+    assert "/bash/python" in started.tree_id
+    assert {row.job_id for row in _mine(reader, "ended")} == {started.job_id}
+    assert running[-1].rss_mebibytes == pytest.approx(resident / MIB, rel=0.1)
+    assert running[-1].processes == 1
+    used = [row.cpu_cores_milli * row.period_ms / 1e6 for row in running]
+    assert sum(used[seen:]) >= middle_cpu - early_cpu - CLOCK_TICK_S
+    assert sum(used[seen + 1 :]) <= late_cpu - early_cpu + CLOCK_TICK_S
+
+
+def _after(reader: Reader, child: psutil.Process, events: int) -> tuple[float, int]:
+    """Wait for so many events; the child's CPU seconds then, and how many events had come."""
+    reader.wait(lambda r: len(_mine(r, "running")) >= events, f"{events} events of the job")
+    return _cpu_s(child), len(_mine(reader, "running"))
+
+
+def _mine(reader: Reader, event: str) -> list[Any]:
+    return [row for row in reader.rows("job-events") if row.event == event and row.name == "busy.py"]
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+@contextmanager
+def _busy(folder: Path, arguments: str = "") -> Iterator[psutil.Process]:
+    """A python process, started from a shell, that uses half a core and 80 MiB; gone in the end."""
+    (folder / "busy.py").write_text(BUSY)
+    line = f"{sys.executable} {folder / 'busy.py'} {arguments}; true"
+    shell = subprocess.Popen(["bash", "-c", line], process_group=0)
+    try:
+        until(lambda: psutil.Process(shell.pid).children(), "the child")
+        yield psutil.Process(shell.pid).children()[0]
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)
+        shell.wait()
+
+
+def test_gpus_carry_the_jobs_that_run_on_them(
+    kafka: Kafka, reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _busy(tmp_path) as child, NvmlStub(tmp_path, gpus=2) as stub:
+        stub.gpus[1].set_processes(Process(child.pid, 3 * 1024 * MIB))
+        for name, value in stub.environment().items():
+            monkeypatch.setenv(name, value)
+        with agents.running(agents.settings(tmp_path, kafka, gpu=True)):
+            reader.wait(lambda r: any(row.job_ids for row in r.rows("gpu-samples")), "a GPU with a job")
+            reader.wait(lambda r: any(list(row.gpus) == [1] for row in r.rows("job-events")), "a job with a GPU")
+    job = next(row for row in reader.rows("job-events") if list(row.gpus) == [1])
+    assert (job.pid, job.gpu_memory_mebibytes) == (child.pid, 3 * 1024)
+    assert {(row.gpu, tuple(row.job_ids)) for row in reader.rows("gpu-samples") if row.job_ids} == {(1, (job.job_id,))}
+
+
+def test_a_kill_with_a_full_spool_loses_only_what_was_in_memory(kafka: Kafka, reader: Reader, tmp_path: Path) -> None:
+    port = free_ports(1)[0]
+    small = agents.settings(tmp_path, agents.at(kafka, NOBODY), queue_max_bytes=2048, interval_s=0.1)
+    watched = replace(small, metrics=Metrics(agent_port=port))
+    with agents.running(watched) as process:
+        until(lambda: agents.metric(port, "warpmeter_spool_bytes") > 6_000, "a spool with samples")
+        process.send_signal(signal.SIGKILL)
+        process.wait(10)
+    killed_at = time.time()
+    with agents.running(agents.settings(tmp_path, kafka)):
+        reader.wait(lambda r: [row for row in r.rows("host-samples") if row.ts > killed_at + 0.5], "samples from now")
+    times = [row.ts for row in reader.rows("host-samples")]
+    spooled = [ts for ts in times if ts < killed_at]
+    assert len(spooled) > 10
+    assert gaps(spooled, 0.1) == []
+    assert times == sorted(set(times))
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process a broker counts as away after a second."""
+    monkeypatch.setattr(outbox, "STALL_S", 1.0)
+
+
+def numbered(shipper: Shipper, first: int, seconds: float) -> int:
+    """Publish a number every 20 ms for a while; the next number."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        shipper.publish("metric-samples", [Envelope.MetricSample(host="gpu01", ts=1.8e9, name="n", value=first)])
+        first += 1
+        shipper.pump()
+        time.sleep(0.02)
+    return first
+
+
+def test_an_outage_keeps_order_and_doubles_nothing(tmp_path: Path, topic_prefix: str) -> None:
+    """The broker is frozen: connections stand, nothing is answered, then everything is."""
+    broker = Tansu(tmp_path / "tansu")
+    try:
+        kafka = agents.with_topics(broker.bootstrap_servers, topic_prefix)
+        _outage(
+            agents.settings(tmp_path, kafka),
+            away=lambda: os.kill(_pid(broker), signal.SIGSTOP),
+            back=lambda: os.kill(_pid(broker), signal.SIGCONT),
+        )
+    finally:
+        broker.close()
+
+
+@pytest.mark.kafka
+def test_a_broker_that_ends_and_comes_back_keeps_order_and_doubles_nothing(tmp_path: Path, topic_prefix: str) -> None:
+    """The same with a broker that is killed: connections are cut, requests in flight get no answer."""
+    cluster = KafkaCluster(tmp_path / "kafka", 1)
+    try:
+        kafka = agents.with_topics(cluster.bootstrap_servers, topic_prefix)
+        _outage(agents.settings(tmp_path, kafka), away=lambda: cluster.kill(0), back=lambda: cluster.start(0))
+    finally:
+        cluster.close()
+
+
+def _outage(settings: Settings, away: Any, back: Any) -> None:
+    clock = SystemClock()
+    spool = open_spool(settings.agent, clock)
+    assert spool is not None
+    shipper = Shipper(settings, spool, clock)
+    number = numbered(shipper, 0, 0.5)
+    away()
+    number = numbered(shipper, number, 2.5)
+    assert spool.bytes > 0
+    assert shipper.health()[0].state == "failed"
+    back()
+    number = numbered(shipper, number, 1.0)
+    until(lambda: not shipper.pump() and shipper._outbox.unacked == 0, "the spool to be sent", within_s=30)
+    assert spool.bytes == 0
+    assert shipper.health() == (shipper.health()[0], [])
+    number = numbered(shipper, number, 0.2)
+    shipper.close(5.0)
+    reader = Reader(settings.kafka)
+    reader.wait(lambda r: len(r.rows("metric-samples")) >= number, "all messages")
+    reader.poll()
+    reader.close()
+    assert [int(row.value) for row in reader.rows("metric-samples")] == list(range(number))
+
+
+def _pid(broker: Tansu) -> int:
+    assert broker._process is not None
+    return broker._process.pid
+
+
+def test_a_killed_agent_sends_twice_at_most_what_was_taken_from_the_spool(
+    kafka: Kafka, reader: Reader, tmp_path: Path
+) -> None:
+    """The kill falls between the broker's acknowledgement and the agent's hearing of it."""
+    settings = agents.settings(tmp_path, agents.at(kafka, NOBODY))
+    first = Shipper(settings, open_spool(settings.agent, SystemClock()), SystemClock())
+    number = numbered(first, 0, 1.5)
+    first.close(0.0)
+    line = (
+        "import pickle, sys, time; from warpmeter.clock import SystemClock;"
+        "from warpmeter.producers.shipper import Shipper, open_spool;"
+        "s = pickle.load(sys.stdin.buffer); c = SystemClock(); p = Shipper(s, open_spool(s.agent, c), c);"
+        "p.pump(); print('taken', flush=True); time.sleep(60)"
+    )
+    there = replace(settings, kafka=kafka)
+    agents.killed_after(
+        line, there, "taken", lambda: reader.wait(lambda r: len(r.rows("metric-samples")) >= number, "all")
+    )
+    second = Shipper(there, open_spool(there.agent, SystemClock()), SystemClock())
+    until(lambda: not second.pump() and second._outbox.unacked == 0, "the spool to be sent again")
+    second.close(5.0)
+    reader.wait(lambda r: len(r.rows("metric-samples")) >= 2 * number, "all again")
+    values = [int(row.value) for row in reader.rows("metric-samples")]
+    assert values == [*range(number), *range(number)]
