@@ -1,5 +1,6 @@
 """Drive a real `warpmeter up`: the command as a child process, on a folder and ports of its own."""
 
+import json
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ from typing import Any
 import clickhouse_connect
 
 from tests.wait import until
+from warpmeter.settings import Kafka
 
 READY = "Ctrl-C stops."
 
@@ -34,11 +36,12 @@ class Up:
     broker_port: int
     http_port: int
     said: Path
+    kafka: Kafka
 
     @property
-    def bootstrap(self) -> str:
-        """The broker's address."""
-        return f"127.0.0.1:{self.broker_port}"
+    def parts(self) -> dict[str, int]:
+        """Process ids of its parts now."""
+        return dict(json.loads((self.data / "up.json").read_text())["parts"])
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Rows of a query over HTTP, as a reader."""
@@ -61,15 +64,26 @@ def warpmeter(*arguments: str) -> list[str]:
 
 
 @contextmanager
-def up(data: Path, options: Sequence[str] = (), ports: tuple[int, int] | None = None, **variables: str) -> Iterator[Up]:
-    """`warpmeter up` on `data`, ready; ended when left, whatever happened."""
+def up(
+    data: Path, options: Sequence[str] = (), ports: tuple[int, int] | None = None, kafka: Kafka | None = None
+) -> Iterator[Up]:
+    """`warpmeter up` on `data`, ready; ended when left, whatever happened.
+
+    `kafka`: an existing broker in place of the embedded one.
+    """
     broker, http = ports or (free_port(), free_port())
+    bus = kafka or Kafka(bootstrap_servers=f"127.0.0.1:{broker}")
+    options = [*options, *(["--bootstrap-servers", bus.bootstrap_servers] if kafka else [])]
+    prefix = {
+        "WARPMETER_KAFKA__TOPIC_PREFIX": bus.topic_prefix,
+        "WARPMETER_INGEST__GROUP": f"{bus.topic_prefix}-ingest",
+    }
     data.mkdir(parents=True, exist_ok=True)
     said = data.parent / f"{data.name}.said"
     line = warpmeter("up", "--data", str(data), "--broker-port", str(broker), "--http-port", str(http), *options)
     with said.open("wb") as terminal:
-        process = subprocess.Popen(line, stdout=terminal, stderr=terminal, env={**os.environ, **variables})
-    running = Up(process, data, broker, http, said)
+        process = subprocess.Popen(line, stdout=terminal, stderr=terminal, env={**os.environ, **prefix})
+    running = Up(process, data, broker, http, said, bus)
     try:
         until(lambda: READY in said.read_text() or process.poll() is not None, "up to be ready", 60)
         assert process.poll() is None, said.read_text()

@@ -15,8 +15,8 @@ from types import FrameType
 from typing import Any, Final
 
 from warpmeter import launch, log, migrate, tansu, topics
-from warpmeter.settings import Metrics, Settings, Store
-from warpmeter.store import ClickHouseError, connect
+from warpmeter.settings import Kafka, Metrics, Settings, Store
+from warpmeter.store import ClickHouseError, connect, reason
 from warpmeter.up import logs
 from warpmeter.up.folder import EMBEDDED_TOPICS, Folder, Running, UpError
 from warpmeter.up.supervisor import Part, Supervisor
@@ -142,7 +142,7 @@ def _broker(asked: Plan) -> Part:
         "broker",
         start,
         ready=lambda: tansu.ready(asked.broker_port),
-        after_start=lambda: topics.ensure(asked.settings.kafka),
+        after_start=lambda: ensure_topics(asked.settings.kafka),
         stop_signal=signal.SIGINT,  # on SIGTERM it waits for open connections
     )
 
@@ -156,13 +156,21 @@ def _engine(asked: Plan) -> Part:
     )
 
 
+def ensure_topics(kafka: Kafka) -> None:
+    """Create the topics that are missing; raises UpError when they cannot be."""
+    try:
+        topics.ensure(kafka)
+    except topics.TopicsError as error:
+        raise UpError(f"cannot prepare the topics: {error}") from error
+
+
 def migrate_store(store: Store) -> None:
     """Bring the tables up to date; raises UpError when they cannot be."""
     try:
         with connect(store, database="default") as client:
             migrate.apply(client, store)
     except (migrate.MigrationError, ClickHouseError) as error:
-        raise UpError(f"cannot prepare the tables: {error}") from error
+        raise UpError(f"cannot prepare the tables: {reason(error)}") from error
 
 
 def _parts(asked: Plan) -> tuple[list[Part], list[Part]]:
@@ -176,8 +184,17 @@ def _parts(asked: Plan) -> tuple[list[Part], list[Part]]:
         for name, module in modules.items()
     ]
     if asked.demo:
-        work.append(Part("simulate", partial(_spawn, asked, "simulate", "warpmeter.simulate", DEMO), needs=needs))
+        fleet = (*DEMO, "--resume", str(asked.folder.root / "simulated"))  # a later start sends no instant twice
+        work.append(Part("simulate", partial(_spawn, asked, "simulate", "warpmeter.simulate", fleet), needs=needs))
     return base, work
+
+
+def _prepare_existing(asked: Plan) -> None:
+    """Topics and tables of a Kafka or ClickHouse that is not ours; ours get them at each of their starts."""
+    if not asked.embedded_bus:
+        ensure_topics(asked.settings.kafka)
+    if not asked.embedded_store:
+        migrate_store(asked.settings.store)
 
 
 def _announce(asked: Plan, supervisor: Supervisor, started_at: float) -> None:
@@ -211,9 +228,11 @@ def run(asked: Plan, on_started: Callable[[Plan], None]) -> None:
     _Stop(supervisor)
     started_at = time.time()
     try:
-        for parts in _parts(asked):
-            if not supervisor.stopping:
-                supervisor.start(parts)
+        base, work = _parts(asked)
+        supervisor.start(base)
+        _prepare_existing(asked)
+        if not supervisor.stopping:
+            supervisor.start(work)
         _announce(asked, supervisor, started_at)
         if not supervisor.stopping:
             on_started(asked)
