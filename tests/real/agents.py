@@ -37,16 +37,18 @@ class Reader:
     def __init__(self, kafka: Kafka) -> None:
         self._prefix = f"{kafka.topic_prefix}."
         self._consumer: Consumer = bus.consumer(kafka, "none")
-        known = self._consumer.list_topics(timeout=10).topics
-        self._consumer.assign(
-            [
-                TopicPartition(name, partition, OFFSET_BEGINNING)
-                for name, topic in known.items()
-                if name.startswith(self._prefix)
-                for partition in topic.partitions
-            ]
-        )
         self.messages: list[Read] = []
+        until(lambda: len(self._partitions()) >= len(TOPICS), "the topics to be known to the broker")
+        self._consumer.assign(self._partitions())
+
+    def _partitions(self) -> list[TopicPartition]:
+        known = self._consumer.list_topics(timeout=10).topics
+        return [
+            TopicPartition(name, partition, OFFSET_BEGINNING)
+            for name, topic in known.items()
+            if name.startswith(self._prefix)
+            for partition in topic.partitions
+        ]
 
     def poll(self) -> None:
         """Read what there is now; comes back also while more and more comes in."""

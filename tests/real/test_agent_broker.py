@@ -45,15 +45,15 @@ while time.monotonic() < end:
 
 
 @pytest.fixture
-def kafka(broker: Broker, topic_prefix: str) -> Kafka:
+def bus(broker: Broker, topic_prefix: str) -> Kafka:
     """Topics of this test's own, one partition each."""
     return agents.with_topics(broker.bootstrap_servers, topic_prefix)
 
 
 @pytest.fixture
-def reader(kafka: Kafka) -> Iterator[Reader]:
+def reader(bus: Kafka) -> Iterator[Reader]:
     """All that is published on them."""
-    made = Reader(kafka)
+    made = Reader(bus)
     yield made
     made.close()
 
@@ -63,8 +63,8 @@ def gaps(times: list[float], period_s: float) -> list[float]:
     return [a for a, b in pairwise(times) if abs(b - a - period_s) > 1e-3]
 
 
-def test_every_tick_arrives_once_with_key_and_headers(kafka: Kafka, reader: Reader, tmp_path: Path) -> None:
-    with agents.running(agents.settings(tmp_path, kafka)) as process:
+def test_every_tick_arrives_once_with_key_and_headers(bus: Kafka, reader: Reader, tmp_path: Path) -> None:
+    with agents.running(agents.settings(tmp_path, bus)) as process:
         reader.wait(lambda r: len(r.rows("host-samples")) >= 10, "ten host samples")
         began = time.monotonic()
         process.terminate()
@@ -85,8 +85,8 @@ def test_every_tick_arrives_once_with_key_and_headers(kafka: Kafka, reader: Read
     assert states >= {("host", "ok"), ("devices", "ok"), ("jobs", "ok"), ("shipper", "ok")}
 
 
-def test_a_python_process_from_a_shell_starts_runs_and_ends(kafka: Kafka, reader: Reader, tmp_path: Path) -> None:
-    with _busy(tmp_path, "--lr 1") as child, agents.running(agents.settings(tmp_path, kafka)):
+def test_a_python_process_from_a_shell_starts_runs_and_ends(bus: Kafka, reader: Reader, tmp_path: Path) -> None:
+    with _busy(tmp_path, "--lr 1") as child, agents.running(agents.settings(tmp_path, bus)):
         early_cpu, seen = _after(reader, child, 2)
         middle_cpu, _ = _after(reader, child, seen + 1)
         late_cpu, last = _after(reader, child, seen + 2)
@@ -137,13 +137,13 @@ def _busy(folder: Path, arguments: str = "") -> Iterator[psutil.Process]:
 
 
 def test_gpus_carry_the_jobs_that_run_on_them(
-    kafka: Kafka, reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bus: Kafka, reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with _busy(tmp_path) as child, NvmlStub(tmp_path, gpus=2) as stub:
         stub.gpus[1].set_processes(Process(child.pid, 3 * 1024 * MIB))
         for name, value in stub.environment().items():
             monkeypatch.setenv(name, value)
-        with agents.running(agents.settings(tmp_path, kafka, gpu=True)):
+        with agents.running(agents.settings(tmp_path, bus, gpu=True)):
             reader.wait(lambda r: any(row.job_ids for row in r.rows("gpu-samples")), "a GPU with a job")
             reader.wait(lambda r: any(list(row.gpus) == [1] for row in r.rows("job-events")), "a job with a GPU")
     job = next(row for row in reader.rows("job-events") if list(row.gpus) == [1])
@@ -151,16 +151,16 @@ def test_gpus_carry_the_jobs_that_run_on_them(
     assert {(row.gpu, tuple(row.job_ids)) for row in reader.rows("gpu-samples") if row.job_ids} == {(1, (job.job_id,))}
 
 
-def test_a_kill_with_a_full_spool_loses_only_what_was_in_memory(kafka: Kafka, reader: Reader, tmp_path: Path) -> None:
+def test_a_kill_with_a_full_spool_loses_only_what_was_in_memory(bus: Kafka, reader: Reader, tmp_path: Path) -> None:
     port = free_ports(1)[0]
-    small = agents.settings(tmp_path, agents.at(kafka, NOBODY), queue_max_bytes=2048, interval_s=0.1)
+    small = agents.settings(tmp_path, agents.at(bus, NOBODY), queue_max_bytes=2048, interval_s=0.1)
     watched = replace(small, metrics=Metrics(agent_port=port))
     with agents.running(watched) as process:
         until(lambda: agents.metric(port, "warpmeter_spool_bytes") > 6_000, "a spool with samples")
         process.send_signal(signal.SIGKILL)
         process.wait(10)
     killed_at = time.time()
-    with agents.running(agents.settings(tmp_path, kafka)):
+    with agents.running(agents.settings(tmp_path, bus)):
         reader.wait(lambda r: [row for row in r.rows("host-samples") if row.ts > killed_at + 0.5], "samples from now")
     times = [row.ts for row in reader.rows("host-samples")]
     spooled = [ts for ts in times if ts < killed_at]
@@ -241,10 +241,10 @@ def _pid(broker: Tansu) -> int:
 
 
 def test_a_killed_agent_sends_twice_at_most_what_was_taken_from_the_spool(
-    kafka: Kafka, reader: Reader, tmp_path: Path
+    bus: Kafka, reader: Reader, tmp_path: Path
 ) -> None:
     """The kill falls between the broker's acknowledgement and the agent's hearing of it."""
-    settings = agents.settings(tmp_path, agents.at(kafka, NOBODY))
+    settings = agents.settings(tmp_path, agents.at(bus, NOBODY))
     first = Shipper(settings, open_spool(settings.agent, SystemClock()), SystemClock())
     number = numbered(first, 0, 1.5)
     first.close(0.0)
@@ -254,7 +254,7 @@ def test_a_killed_agent_sends_twice_at_most_what_was_taken_from_the_spool(
         "s = pickle.load(sys.stdin.buffer); c = SystemClock(); p = Shipper(s, open_spool(s.agent, c), c);"
         "p.pump(); print('taken', flush=True); time.sleep(60)"
     )
-    there = replace(settings, kafka=kafka)
+    there = replace(settings, kafka=bus)
     agents.killed_after(
         line, there, "taken", lambda: reader.wait(lambda r: len(r.rows("metric-samples")) >= number, "all")
     )

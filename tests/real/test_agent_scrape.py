@@ -30,7 +30,7 @@ def serving(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
         def do_GET(self) -> None:
             answer(self)
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ARG002 - the library's name
+        def log_message(self, format: str, *args: Any) -> None:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -82,7 +82,7 @@ def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch
 
 
 def test_nobody_there_is_a_failure_that_names_the_endpoint() -> None:
-    with pytest.raises(SourceError, match="http://127.0.0.1:1/metrics.*refused") as raised:
+    with pytest.raises(SourceError, match=r"http://127\.0\.0\.1:1/metrics.*refused") as raised:
         scraped("http://127.0.0.1:1/metrics")
     assert raised.value.state == "failed"
 
