@@ -26,8 +26,8 @@ WAKE_S: Final = 1.0
 BUSY_S: Final = 0.02
 """Pause between two looks at the producer while the spool empties."""
 STOP_SOURCES_S: Final = 1.0
-FLUSH_S: Final = 3.5
-"""With STOP_SOURCES_S, and time to write the spool, a stop takes under 5 s."""
+FLUSH_S: Final = 3.0
+"""With STOP_SOURCES_S, and what taking back and the spool take, a stop is done in 5 s."""
 ONCE_S: Final = 1.0
 """Longest pause between the two reads of `--once`."""
 

@@ -23,15 +23,16 @@ from warpmeter.wire import Envelope, unpack
 Outcome = Literal["taken", "full", "refused"]
 STALL_S: Final = 10.0
 """The broker counts as away when it acknowledged nothing for so long while messages wait."""
-TAKE_BACK_S: Final = 2.0
+TAKE_BACK_S: Final = 0.8
+"""Most seconds that taking messages back may take; it is a matter of milliseconds."""
+TOPIC_WAIT_MS: Final = 1_800_000
+"""A topic that the broker does not have is waited for, in memory. Later its messages are lost, and counted: waiting on
+would hold up all others. librdkafka multiplies it by 1000 in 32 bits, so half an hour is about the most."""
 KEPT: Final = frozenset(
     {
         KafkaError._PURGE_QUEUE,
         KafkaError._PURGE_INFLIGHT,
         KafkaError._FATAL,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
         KafkaError.UNKNOWN_PRODUCER_ID,
         KafkaError.INVALID_PRODUCER_EPOCH,
@@ -156,12 +157,11 @@ class Outbox:
         self._producer = self._connect()
 
     def _connect(self) -> Producer:
-        # A host's messages are small: their count must not bind before their bytes do. A topic that does not exist
-        # yet is waited for, for as long as librdkafka can.
+        # A host's messages are small: their count must not bind before their bytes do.
         extra: dict[str, bus.Value] = {
             "queue.buffering.max.kbytes": max(1, self._settings.agent.queue_max_bytes >> 10),
             "queue.buffering.max.messages": 1_000_000,
-            "topic.metadata.propagation.max.ms": 3_600_000,
+            "topic.metadata.propagation.max.ms": TOPIC_WAIT_MS,
             "log_level": 2,
         }
         return bus.producer(self._settings.kafka, extra, self._on_error)

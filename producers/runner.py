@@ -37,6 +37,7 @@ class Loop(Generic[Raw]):
         self._log = log.get("agent")
         self._up = selfmetrics.gauge("warpmeter_source_up").labels(source.name)
         self._seconds = selfmetrics.gauge("warpmeter_source_read_seconds").labels(source.name)
+        self._late_ticks = 0
         self._late = selfmetrics.counter("warpmeter_source_late_ticks_total").labels(source.name)
 
     def run(self, stop: Event) -> None:
@@ -47,6 +48,7 @@ class Loop(Generic[Raw]):
 
     def tick(self, due: Tick) -> None:
         """Read once and publish what it says; a read that failed, or took too long, publishes its health alone."""
+        self._late_ticks += due.late
         self._late.inc(due.late)
         began = self._clock.monotonic()
         self._reading_since = began
@@ -89,8 +91,11 @@ class Loop(Generic[Raw]):
         self._up.set(1)
         if reading.rows:
             self.publisher.publish(self.source.topic, reading.rows)
-        self._report(sample.ts, seconds, health.OK, reading.health)
+        self._report(sample.ts, seconds, self._well(), reading.health)
         return None
+
+    def _well(self) -> Health:
+        return Health("", "ok", "ticks skipped, being late", self._late_ticks) if self._late_ticks else health.OK
 
     def _too_long(self) -> Health:
         return Health("", "timeout", f"the read took over {self.source.timeout_s:g} s; this source waits until it ends")

@@ -144,11 +144,12 @@ class Shipper:
         if self._next is not None:
             left.append(self._next[0])
             self._next = None
-        if not left:
-            return
-        if self._spool is None or not self._spool.put_back(left):
-            self._unspooled += len(left)
-            self._log.error("messages_lost", count=len(left), why="no spool, or its disk is full")
+        lost = self._outbox.unacked  # it did not give them back in time
+        if left and (self._spool is None or not self._spool.put_back(left)):
+            lost += len(left)
+        if lost:
+            self._unspooled += lost
+            self._log.error("messages_lost", count=lost, why="no spool, or its disk is full")
 
     def _delivered(self, position: Position) -> None:
         if self._spool is not None:

@@ -211,6 +211,26 @@ def test_a_broker_that_ends_and_comes_back_keeps_order_and_doubles_nothing(tmp_p
         cluster.close()
 
 
+@pytest.mark.kafka
+def test_topics_made_after_the_agent_started_get_what_waited(
+    kafka: KafkaCluster, topic_prefix: str, tmp_path: Path
+) -> None:
+    """A broker that makes no topics by itself; meanwhile health says which topic waits, and what to do."""
+    there = Kafka(bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, partitions=1)
+    settings = agents.settings(tmp_path, there)
+    shipper = Shipper(settings, open_spool(settings.agent, SystemClock()), SystemClock())
+    number = numbered(shipper, 0, 2.0)
+    assert shipper.health()[0].state == "failed"
+    agents.with_topics(there.bootstrap_servers, topic_prefix)
+    until(lambda: not shipper.pump() and shipper._outbox.unacked == 0, "what waited to be sent", within_s=30)
+    number = numbered(shipper, number, 0.2)
+    shipper.close(5.0)
+    reader = Reader(there)
+    reader.wait(lambda r: len(r.rows("metric-samples")) >= number, "all messages")
+    reader.close()
+    assert [int(row.value) for row in reader.rows("metric-samples")] == list(range(number))
+
+
 def _outage(settings: Settings, away: Any, back: Any) -> None:
     clock = SystemClock()
     spool = open_spool(settings.agent, clock)

@@ -97,6 +97,14 @@ class Bench:
         self.loop.tick(Tick(ts, 0))
 
 
+def test_skipped_ticks_are_told() -> None:
+    bench = Bench(lambda: "raw")
+    bench.loop.tick(Tick(5.0, 2))
+    bench.loop.tick(Tick(6.0, 1))
+    (row,) = bench.board.rows(10.0)
+    assert (row.state, row.count, row.why) == ("ok", 3, "ticks skipped, being late")
+
+
 def raising(error: Exception) -> Callable[[], Any]:
     """An act that fails."""
 
