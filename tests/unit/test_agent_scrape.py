@@ -64,7 +64,7 @@ def test_lines_that_are_not_in_the_format_are_told(line: str) -> None:
     assert broken == [line]
 
 
-LABELS = st.dictionaries(st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True), st.text(max_size=20), max_size=4)
+LABELS = st.dictionaries(st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True), st.text(max_size=20), max_size=4)
 VALUE = st.floats(allow_nan=False)
 
 
