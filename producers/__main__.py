@@ -10,6 +10,7 @@ from confluent_kafka import KafkaException  # noqa: E402
 
 from warpmeter import launch, log  # noqa: E402
 from warpmeter.producers import agent  # noqa: E402
+from warpmeter.registry import RegistryError  # noqa: E402
 
 FLAGS = {"--once": "once", "--json": "as_json", "--dry-run": "dry_run"}
 
@@ -26,6 +27,9 @@ def main(arguments: list[str]) -> int:
         return agent.run(settings, agent.Options(**{FLAGS[flag]: True for flag in flags}))
     except KafkaException as error:
         logger.error("kafka_refused_options", error=str(error.args[0]), next="correct [kafka] in the configuration")
+        return 2
+    except RegistryError as error:
+        logger.error("registry_refused", error=str(error), next="correct kafka.schema_registry_url")
         return 2
 
 

@@ -5,7 +5,7 @@ producer is given up, at the end or after a fatal error, its messages are taken 
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from threading import RLock
@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from warpmeter import bus, log, selfmetrics
 from warpmeter.clock import Clock
 from warpmeter.producers.segment import Position
+from warpmeter.registry import unframed
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Settings
 from warpmeter.wire import Envelope, unpack
@@ -65,7 +66,10 @@ class Tally:
 
 
 class Outbox:
-    """A producer and its bookkeeping. Every method may be called from any thread; callbacks come from `poll`."""
+    """A producer and its bookkeeping. Every method may be called from any thread; callbacks come from `poll`.
+
+    `frames`: what goes in front of each topic's values; set before the first `send`.
+    """
 
     def __init__(
         self,
@@ -82,6 +86,7 @@ class Outbox:
         Raises KafkaException for options that librdkafka refuses. A broker that is away is no error.
         """
         self.tally = Tally()
+        self.frames: Mapping[str, bytes] = {}
         self.fatal = False
         self.unacked = self.unacked_bytes = self.from_spool = 0
         self._settings, self._clock = settings, clock
@@ -106,7 +111,7 @@ class Outbox:
             try:
                 self._producer.produce(
                     self._prefix + envelope.topic,
-                    envelope.value,
+                    self.frames[envelope.topic] + envelope.value,
                     envelope.key,
                     headers=headers,
                     on_delivery=partial(self._delivered, sent),
@@ -225,7 +230,8 @@ class Outbox:
 
 def _envelope(topic: str, message: Message) -> Envelope:
     """What a message was made from; librdkafka gives back all but the headers."""
-    value, key = message.value(), message.key()
-    assert isinstance(value, bytes)
+    framed, key = message.value(), message.key()
+    assert isinstance(framed, bytes)
     assert isinstance(key, bytes)
+    value = unframed(framed)
     return Envelope(topic, key, value, TOPICS[topic].message, len(unpack(TOPICS[topic], value)))

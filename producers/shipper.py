@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 
 from warpmeter import log, selfmetrics
 from warpmeter.clock import Clock
+from warpmeter.producers.framing import Framing
 from warpmeter.producers.outbox import STALL_S, Outbox
 from warpmeter.producers.segment import Position
 from warpmeter.producers.source import Health
@@ -48,7 +49,11 @@ class Shipper:
     """
 
     def __init__(self, settings: Settings, spool: Spool | None, clock: Clock) -> None:
-        """Connects in the background; a broker that is away is no error. Raises KafkaException for refused options."""
+        """Connects in the background; a broker or Schema Registry that is away is no error.
+
+        Raises KafkaException for refused options, RegistryError for a registry's URL that is none.
+        """
+        self._framing = Framing(settings.kafka)
         self._host = settings.agent.host
         self._spool = spool
         self._lock = RLock()
@@ -56,6 +61,7 @@ class Shipper:
         self._unspooled = 0
         self._counted: dict[str, int] = {}
         self._outbox = Outbox(settings, clock, self._lock, self._delivered, self._returned)
+        self._outbox.frames = self._framing.frames or {}
         self._log = log.get("agent").bind(source="shipper")
         self._queue_bytes = selfmetrics.gauge("warpmeter_shipper_queue_bytes")
         self._spool_bytes = selfmetrics.gauge("warpmeter_spool_bytes")
@@ -80,6 +86,7 @@ class Shipper:
             if self._outbox.fatal:
                 self._put_back()
                 self._outbox.renew()
+            self._outbox.frames = self._framing.frames or {}
             more = self._drain()
             if self._spool is not None:
                 self._spool.commit()
@@ -92,6 +99,8 @@ class Shipper:
             complaint = self._outbox.tally.complaint or "see the broker"
             if self._outbox.stalled:
                 return Health("", "failed", f"the broker acknowledged nothing for {STALL_S:g} s: {complaint}"), []
+            if self._framing.frames is None:
+                return Health("", "failed", self._framing.why), []
             stalled = self._outbox.stalled_topics()
             hint = f"not acknowledged for {STALL_S:g} s; does the topic exist (`warpmeter topics`)? {complaint}"
             subjects = [Health(f"topic/{name}", "failed", hint) for name in stalled]
@@ -102,6 +111,7 @@ class Shipper:
 
     def close(self, timeout_s: float) -> None:
         """Send what can be sent within `timeout_s`; what remains goes to the front of the spool."""
+        self._framing.close()
         self._outbox.flush(0.2 if self._outbox.stalled else timeout_s)
         with self._lock:
             self._put_back()
@@ -111,9 +121,9 @@ class Shipper:
             self._observe()
 
     def _behind(self) -> bool:
-        """Whether a new message has to wait for others, or for the broker."""
+        """Whether a new message has to wait for others, for the broker, or for the Schema Registry."""
         waits = self._next is not None or (self._spool is not None and self._spool.waiting)
-        return waits or self._outbox.stalled or self._outbox.fatal
+        return waits or not self._outbox.frames or self._outbox.stalled or self._outbox.fatal
 
     def _to_spool(self, envelope: Envelope) -> None:
         if self._spool is None:
@@ -123,7 +133,7 @@ class Shipper:
 
     def _drain(self) -> bool:
         """Send from the spool while its window has room; True when it holds more and the broker answers."""
-        if self._spool is None or self._outbox.stalled:
+        if self._spool is None or not self._outbox.frames or self._outbox.stalled:
             return False
         while self._outbox.from_spool < WINDOW:
             self._next = self._next or self._spool.take()
