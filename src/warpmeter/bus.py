@@ -78,6 +78,11 @@ class FairConsumer(Consumer):
         with self._ahead():
             return super().committed(partitions, timeout)
 
+    def memberid(self) -> Any:
+        """As confluent-kafka's, before the next poll."""
+        with self._ahead():
+            return super().memberid()
+
 
 def options(kafka: Kafka, *layers: Mapping[str, Value]) -> Options:
     """One client's configuration: common, then `layers`, then the user's own options."""
