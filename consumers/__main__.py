@@ -8,9 +8,9 @@ import gc
 import os
 import signal
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from types import FrameType
 from typing import Final
 
 from confluent_kafka import Consumer
@@ -29,6 +29,8 @@ from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.settings import Ingest, Settings
 
 EXIT_HALTED: Final = 78  # EX_CONFIG of sysexits.h
+GRACE_S: Final = 5.0
+STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def objection(settings: Settings) -> str | None:
@@ -71,17 +73,23 @@ def build(settings: Settings, worker: ThreadPoolExecutor) -> Loop:
 
 
 class Stop:
-    """SIGTERM and SIGINT: the first asks for a stop, the second ends the process there and then, which is safe."""
+    """SIGTERM and SIGINT: the first asks for a stop, which ends `GRACE_S` later at the latest; the second ends the
+    process there and then. Both are safe: what is not settled comes again.
+
+    A thread of its own waits for them, so that no call into the Kafka client can hold them up. Make it before any
+    other thread, for they inherit that the signals are blocked.
+    """
 
     def __init__(self) -> None:
         self.asked = False
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._signalled)
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+        threading.Thread(target=self._wait, name="signals", daemon=True).start()
 
-    def _signalled(self, _number: int, _frame: FrameType | None) -> None:
-        if self.asked:
-            os._exit(1)
+    def _wait(self) -> None:
+        signal.sigwait(STOPPING)
         self.asked = True
+        signal.sigtimedwait(STOPPING, GRACE_S)
+        os._exit(1)
 
 
 def run(loop: Loop, stop: Stop, read_out: bool) -> int:

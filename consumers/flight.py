@@ -6,16 +6,16 @@ Every step may be done again.
 """
 
 import random
-import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from warpmeter import selfmetrics
 from warpmeter.clock import Clock
 from warpmeter.consumers.batch import Batch
 from warpmeter.consumers.broker import Broker, BrokerError
 from warpmeter.consumers.judge import Budget, judge
-from warpmeter.consumers.ledger import Declared, Done, Fatal, Fenced, Ledger, Outcome, Retry, Settled, fits
+from warpmeter.consumers.ledger import Declared, Done, Ledger, Outcome, fits
 from warpmeter.consumers.letters import Letters, dead_letters
 from warpmeter.consumers.sink import Away, Broken, History, Landed, Refused, Sink
 from warpmeter.consumers.span import Partition
@@ -27,8 +27,11 @@ SECONDS = selfmetrics.histogram("warpmeter_ingest_insert_seconds")
 REJECTS = selfmetrics.counter("warpmeter_ingest_rejects_total")
 
 
+Stage = Literal["prepare", "declare", "insert"]
+
+
 class Hold:
-    """That a partition is held, until it is given up; nothing is declared or inserted for one that was."""
+    """That a partition is held, until the loop's thread gives it up; nothing is declared or inserted for it then."""
 
     def __init__(self) -> None:
         self.given_up = False
@@ -45,6 +48,7 @@ class Flight:
     holds: Mapping[Partition, Hold]
     landed: list[Batch] = field(default_factory=list)
     returned: list[Batch] = field(default_factory=list)
+    stage: Stage = "prepare"
     declared_at: float | None = None
     counted: set[Partition] = field(default_factory=set)
     spent: dict[Partition, frozenset[int]] = field(default_factory=dict)
@@ -69,6 +73,16 @@ class Flown:
 
 
 @dataclass(frozen=True)
+class Ready:
+    """All is known and acknowledged: the spans may be declared."""
+
+
+@dataclass(frozen=True)
+class Undeclared:
+    """What is declared is too old, or not the verdicts any more: prepare and declare again."""
+
+
+@dataclass(frozen=True)
 class Halt:
     """The consumer must stop, and somebody must act; `why` says what happened and what to do."""
 
@@ -82,7 +96,7 @@ class OtherTopic:
     topics: frozenset[str]
 
 
-Report = Flown | Away | Fenced | Halt | OtherTopic
+Report = Flown | Ready | Undeclared | Away | Halt | OtherTopic
 
 
 @dataclass(frozen=True)
@@ -98,7 +112,10 @@ class Ports:
 
 
 class Pilot:
-    """Flies flights over the ports.
+    """Flies flights over the ports: `prepare` and `insert` in the worker, `declare` between them in the loop's thread.
+
+    The Kafka client lets one thread in at a time, and for as long as a poll takes: a commit from another thread
+    would wait for the poll, so commits are the loop's.
 
     `redeclare_after_s`: a declare older than that is written again before an insert, for the member may have slept.
     """
@@ -111,38 +128,31 @@ class Pilot:
         self._clock = ports.clock
         self._redeclare_after_s = redeclare_after_s
         self._budget = budget
-        self._commits = threading.Lock()
 
-    def give_up(self, holds: Iterable[Hold]) -> None:
-        """From now on no commit is written for them: a broker takes one for any partition from any member."""
-        with self._commits:
-            for hold in holds:
-                hold.given_up = True
+    def prepare(self, flight: Flight) -> Report:
+        """Up to the declare: the topics are the same, every verdict is known, every reject acknowledged."""
+        flight.drop_given_up()
+        steps = (self._same_topics, self._judge_doubts, self._spend, self._send_letters, self._split)
+        return next((report for step in steps if (report := step(flight)) is not None), Ready())
 
-    def settle(self, entries: Iterable[tuple[Settled, Hold]]) -> Outcome:
-        """Settle those that are still held."""
-        with self._commits:
-            held = [entry for entry, hold in entries if not hold.given_up]
-            return self._ledger.settle(held) if held else Done()
+    def declare(self, flight: Flight) -> Outcome:
+        """Write the intents of all batches in one commit."""
+        flight.drop_given_up()
+        now, flight.declared_at = round(self._clock.now(), 3), self._clock.monotonic()
+        flight.batches = [replace(batch, at=now if batch.at is None else batch.at) for batch in flight.batches]
+        entries = [Declared(batch.span, batch.at or now, batch.rejected_offsets) for batch in flight.batches]
+        return self._ledger.declare(entries) if entries else Done()
 
-    def attempt(self, flight: Flight) -> Report:
-        """Bring the flight as far as it goes; after Away and Fenced the same flight may be tried again."""
+    def insert(self, flight: Flight) -> Report:
+        """Insert the declared batches, one after the other; after Away the same again."""
         while True:
             flight.drop_given_up()
             if not flight.batches:
                 return Flown()
-            if not self._declared(flight) and (report := self._prepare(flight)) is not None:
-                return report
+            if flight.declared_at is None or self._clock.monotonic() - flight.declared_at > self._redeclare_after_s:
+                return Undeclared()
             if (report := self._insert_next(flight)) is not None:
                 return report
-
-    def _declared(self, flight: Flight) -> bool:
-        age = None if flight.declared_at is None else self._clock.monotonic() - flight.declared_at
-        return age is not None and age <= self._redeclare_after_s
-
-    def _prepare(self, flight: Flight) -> Report | None:
-        steps = (self._same_topics, self._judge_doubts, self._spend, self._send_letters, self._split, self._declare)
-        return next((report for step in steps if (report := step(flight)) is not None), None)
 
     def _same_topics(self, flight: Flight) -> Report | None:
         """Asked after the last fetch of these batches: what was fetched before is of the same life."""
@@ -203,28 +213,7 @@ class Pilot:
             flight.batches[place] = batch
             flight.returned += reversed(later)
 
-    def _declare(self, flight: Flight) -> Report | None:
-        now = round(self._clock.now(), 3)
-        begun = self._clock.monotonic()
-        with self._commits:
-            flight.drop_given_up()
-            flight.batches = [replace(b, at=now if b.at is None else b.at) for b in flight.batches]
-            entries = [Declared(batch.span, batch.at or now, batch.rejected_offsets) for batch in flight.batches]
-            outcome = self._ledger.declare(entries) if entries else Done()
-        match outcome:
-            case Done():
-                flight.declared_at = begun
-                return None
-            case Retry(why):
-                return Away(why)
-            case Fatal(why):
-                return Halt(why)
-            case Fenced() as fenced:
-                return fenced
-
     def _insert_next(self, flight: Flight) -> Report | None:
-        if not flight.batches:
-            return None
         batch = flight.batches[0]
         begun = self._clock.monotonic()
         match self._sink.insert(batch) if len(batch.rejects) < len(batch.messages) else Landed():
@@ -249,8 +238,7 @@ class Pilot:
                 f"the store refuses {batch.span.topic}[{batch.span.partition}] {batch.span.first}-{batch.span.last} "
                 f"as a whole but each of its messages alone is accepted: {why}"
             )
-        flight.declared_at = None
-        return None
+        return Undeclared()
 
     @staticmethod
     def _count(batch: Batch, took_s: float) -> None:

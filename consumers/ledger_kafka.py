@@ -2,6 +2,8 @@
 
 The broker refuses the commit of a member that is no longer one. One gap is closed here: a client that finds its
 session over commits as nobody, and an empty group takes that; so the member id must be the same before and after.
+
+For the thread that polls only: the client lets one thread in at a time, and is busy for as long as a poll takes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,8 +1,8 @@
 """The loop: poll, close batches, fly them, settle; and what to do when partitions, topics or the store come and go.
 
-One thread runs `step` over and over; one worker thread does what waits on the store or on a commit, one job at a
-time, so that reading and inserting overlap. All state belongs to the loop's thread; a job gets what it needs and
-answers with a value.
+One thread runs `step` over and over and alone talks to the consumer group; one worker thread does what waits on the
+store, one job at a time, so that reading and inserting overlap. All state belongs to the loop's thread; a job gets
+what it needs and answers with a value.
 """
 
 import random
@@ -25,11 +25,15 @@ from warpmeter.consumers.flight import (
     OtherTopic,
     Pilot,
     Ports,
+    Ready,
+    Report,
+    Stage,
+    Undeclared,
     table_of,
 )
 from warpmeter.consumers.judge import Budget
 from warpmeter.consumers.lane import Began, Lane
-from warpmeter.consumers.ledger import Done, Fatal, Fenced, LedgerError, Outcome, Settled
+from warpmeter.consumers.ledger import Done, Fatal, Fenced, LedgerError, Retry
 from warpmeter.consumers.message import Message
 from warpmeter.consumers.shape import Look, looker
 from warpmeter.consumers.sink import Away, Broken
@@ -46,6 +50,7 @@ DRAIN_S: Final = 4.5
 QUIET_S: Final = 0.75  # an idle embedded broker answers a fetch within 0.25 s
 READ_OUT_S: Final = 8.0
 SLOW_S: Final = 2.0
+SHORT_S: Final = 0.02
 RECALL_TRIES: Final = 5
 
 OPEN_BYTES = selfmetrics.gauge("warpmeter_ingest_open_bytes")
@@ -63,15 +68,7 @@ class Checked:
     skip: tuple[Lane, ...]
 
 
-@dataclass(frozen=True)
-class Settlement:
-    """A settle was written, or not."""
-
-    outcome: Outcome
-    entries: tuple[Settled, ...]
-
-
-Answer = Flown | Away | Fenced | Halt | OtherTopic | Checked | Settlement
+Answer = Report | Checked
 
 
 class Halted(Exception):  # noqa: N818
@@ -155,24 +152,34 @@ class Loop:
     def revoked(self, partitions: Sequence[Partition], lost: bool) -> None:
         """Give partitions up: what is open is abandoned, a running insert gets one deadline and is settled."""
         lanes = [self._lanes[where] for where in partitions if where in self._lanes]
-        if not lost and self._flight is not None and any(self._flight.of(where) for where in partitions):
+        if not lost and self._inserting(partitions):
             self._wait(REVOKE_S)
             self._collect()
         if not lost:
-            self._settle_now(lanes)
-        self._pilot.give_up(lane.hold for lane in lanes)
+            self._settle(lanes)
         for lane in lanes:
+            lane.hold.given_up = True
             del self._lanes[lane.where]
         self._paused -= set(partitions)
         self._astray -= set(partitions)
         self._restarting -= set(partitions)
         logger.info("partitions given up", partitions=[str(where) for where in partitions], lost=lost)
 
-    def _settle_now(self, lanes: Sequence[Lane]) -> None:
-        entries = [(entry, lane.hold) for lane in lanes if (entry := lane.unsettled) is not None]
-        outcome = self._pilot.settle(entries)
-        if not isinstance(outcome, Done):
-            logger.info("not settled: the next owner replays the last span", why=outcome.why)
+    def _inserting(self, partitions: Iterable[Partition]) -> bool:
+        flight = self._flight
+        return flight is not None and flight.declared_at is not None and any(flight.of(where) for where in partitions)
+
+    def _settle(self, lanes: Sequence[Lane]) -> None:
+        """Write what landed of these lanes; what cannot be written now is replayed by whoever comes next."""
+        entries = [entry for lane in lanes if (entry := lane.unsettled) is not None]
+        outcome = self._ports.ledger.settle(entries) if entries else Done()
+        for lane in lanes:
+            lane.landed_at = self._ports.clock.monotonic()
+            lane.landed_to = None if isinstance(outcome, Done) else lane.landed_to
+        if isinstance(outcome, Fatal):
+            self._halt = outcome.why
+        elif not isinstance(outcome, Done):
+            logger.info("not settled yet", why=outcome.why)
 
     # One turn.
 
@@ -236,34 +243,56 @@ class Loop:
     # Jobs of the worker.
 
     def _dispatch(self) -> None:
-        now = self._ports.clock.monotonic()
-        if self._job is not None or now < self._retry_at:
-            return
-        if job := self._next_job(now):
-            self._job, self._job_since = self._worker.submit(job), now
-            if self._job.done():
-                self._collect()
+        """Give the idle worker its next job; settle what has been quiet when there is none."""
+        clock = self._ports.clock
+        while self._job is None and self._halt is None and clock.monotonic() >= self._retry_at:
+            if (job := self._next_job()) is None:
+                break
+            self._job, self._job_since = self._worker.submit(job), clock.monotonic()
+            if self._flight is None or self._flight.stage == "prepare":
+                self._wait(SHORT_S)  # it is one question to the broker or the store: worth waiting for
+            self._collect()
+        if self._job is None and self._flight is None:
+            self._settle_quiet(clock.monotonic() - self._ingest.settle_after_s)
 
-    def _next_job(self, now: float) -> Callable[[], Answer] | None:
+    def _settle_quiet(self, before: float) -> None:
+        lanes = [lane for lane in self._lanes.values() if lane.empty and lane.landed_at <= before]
+        if quiet := [lane for lane in lanes if lane.unsettled is not None]:
+            self._settle(quiet)
+
+    def _next_job(self) -> Callable[[], Answer] | None:
         if unchecked := [lane for lane in self._lanes.values() if not lane.checked and lane.uuid]:
             return lambda: self._check(unchecked)
         if self._flight is None:
             self._flight = self._new_flight()
-        if (flight := self._flight) is not None:
-            return lambda: self._pilot.attempt(flight)
-        return self._settle_job(now - self._ingest.settle_after_s)
+        if (flight := self._flight) is None:
+            return None
+        if flight.stage == "prepare":
+            return lambda: self._pilot.prepare(flight)
+        if flight.stage == "declare" and not self._declare(flight):
+            return None
+        return lambda: self._pilot.insert(flight)
 
     def _new_flight(self) -> Flight | None:
         ready = [lane for lane in self._lanes.values() if lane.checked and lane.closed]
         holds = {lane.where: lane.hold for lane in ready}
         return Flight([lane.closed.popleft() for lane in ready], holds) if ready else None
 
-    def _settle_job(self, before: float) -> Callable[[], Answer] | None:
-        idle = [lane for lane in self._lanes.values() if lane.empty and lane.landed_at <= before]
-        entries = [(entry, lane.hold) for lane in idle if (entry := lane.unsettled) is not None]
-        if not entries:
-            return None
-        return lambda: Settlement(self._pilot.settle(entries), tuple(entry for entry, _ in entries))
+    def _declare(self, flight: Flight) -> bool:
+        """Declare in this thread; True when the flight may insert."""
+        match self._pilot.declare(flight):
+            case Done():
+                flight.stage = "insert"
+                return True
+            case Fatal(why):
+                self._halt = why
+            case Fenced(why):
+                flight.stage = "prepare"
+                logger.warning("the group is changing: the insert waits for it", why=why)
+            case Retry(why):
+                flight.stage = "prepare"
+                self._go_away(why)
+        return False
 
     def _check(self, lanes: Sequence[Lane]) -> Answer:
         """In the worker: does what the ledger says agree with what the tables hold?"""
@@ -322,20 +351,25 @@ class Loop:
             case Away(why):
                 self._go_away(why)
                 return
-            case Fenced(why):
-                logger.warning("the group is changing: the insert waits for it", why=why)
-                return
             case Halt(why):
                 self._halt = why
             case OtherTopic(topics):
                 self._restart({where for where in self._lanes if where.topic in topics})
-            case Flown():
-                self._finish_flight()
             case Checked(lanes, skip):
                 self._accept(lanes, skip)
-            case Settlement(outcome, entries):
-                self._settled(outcome, entries)
+            case Flown():
+                self._finish_flight()
+            case Ready():
+                self._stage("declare")
+                return
+            case Undeclared():
+                self._stage("prepare")
+                return
         self._come_back()
+
+    def _stage(self, stage: Stage) -> None:
+        if self._flight is not None:
+            self._flight.stage = stage
 
     def _lane_of(self, flight: Flight, batch: Batch) -> Lane | None:
         """The lane that the batch was taken from, if it is still held."""
@@ -366,15 +400,6 @@ class Loop:
                 lane.go_behind(pending.span.last)
                 lane.landed(pending.span.last + 1, now)
                 self._ports.broker.seek(lane.where, lane.next)
-
-    def _settled(self, outcome: Outcome, entries: Iterable[Settled]) -> None:
-        if isinstance(outcome, Fatal):
-            self._halt = outcome.why
-        for entry in entries:
-            lane = self._lanes.get(entry.where)
-            if lane is not None and lane.unsettled == entry:
-                lane.landed_at = self._ports.clock.monotonic()
-                lane.landed_to = None if isinstance(outcome, Done) else entry.next
 
     # The store comes and goes.
 
@@ -412,7 +437,8 @@ class Loop:
     def _restart(self, partitions: Iterable[Partition]) -> None:
         """These topics are others than those that were read: forget what is held of them, and begin again."""
         lanes = [self._lanes[where] for where in partitions if where in self._lanes]
-        self._pilot.give_up(lane.hold for lane in lanes)
+        for lane in lanes:
+            lane.hold.given_up = True
         self._restarting |= {lane.where for lane in lanes}
         self._astray |= self._restarting
 
@@ -443,7 +469,7 @@ class Loop:
 
     def _begin_again(self, lane: Lane) -> None:
         """From the ledger; for a topic that was deleted and made again that is its start, under its new id."""
-        self._pilot.give_up([lane.hold])
+        lane.hold.given_up = True
         lane.begin(self._recall([lane.where])[lane.where])
         self._log_start(lane.began)
         self._ports.broker.seek(lane.where, lane.next)
@@ -515,7 +541,7 @@ class Loop:
             self._dispatch()
         clean = self._halt is None and not self._busy()
         if clean:
-            self._settle_now(list(self._lanes.values()))
+            self._settle(list(self._lanes.values()))
         self._ports.broker.close()
         return clean
 
