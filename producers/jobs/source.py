@@ -16,7 +16,7 @@ from warpmeter.producers.source import AnySource, Attribution, GpuUse, Health, R
 from warpmeter.settings import Agent
 
 CONTAINER: Final = re.compile(rb"[0-9a-f]{64}")
-DENIED: Final = "{count} processes of other users hide {what}; run the agent as root or give it CAP_SYS_PTRACE"
+DENIED: Final = "{count} processes hide {what} from the agent; run it as root, or give it CAP_SYS_PTRACE"
 
 
 @dataclass(frozen=True)

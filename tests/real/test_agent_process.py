@@ -17,6 +17,7 @@ from tests.brokers.process import free_ports
 from tests.real import agents
 from tests.wait import until
 from warpmeter.producers.host import MODES
+from warpmeter.producers.jobs.process import ProcessTable
 from warpmeter.settings import Kafka, Metrics
 
 NOWHERE = Kafka(bootstrap_servers="127.0.0.1:1")
@@ -79,6 +80,28 @@ def test_one_tick_has_the_running_job(once: dict[str, list[dict[str, Any]]]) -> 
 def test_one_tick_says_how_each_source_fares(once: dict[str, list[dict[str, Any]]]) -> None:
     states = {row["source"]: row["state"] for row in once["source-health"] if not row["subject"]}
     assert states == {"host": "ok", "devices": "ok", "jobs": "ok"}
+
+
+def test_the_process_table_has_every_process_of_this_host() -> None:
+    before = set(psutil.pids())
+    table = ProcessTable("/proc", 2.0)
+    table.refresh()
+    lasting = before & set(psutil.pids())
+    kernel = {process.pid for process in psutil.process_iter() if 2 in (process.pid, process.ppid())}
+    zombies = {process.pid for process in psutil.process_iter() if process.status() == psutil.STATUS_ZOMBIE}
+    assert lasting - kernel - zombies - set(table.processes) == set()
+    assert kernel & set(table.processes) == set()
+    mine = table.processes[os.getpid()]
+    assert mine.argv == tuple(psutil.Process().cmdline())[: len(mine.argv)]
+    assert mine.ppid == os.getppid()
+    assert [Path(f"/proc/{pid}/comm").read_text().strip()[:8] for pid in _ancestors()] == [
+        name[:8] for name in mine.lineage
+    ]  # fmt: skip
+
+
+def _ancestors() -> list[int]:
+    """Pids from the oldest ancestor to this process."""
+    return [process.pid for process in reversed([psutil.Process(), *psutil.Process().parents()])]
 
 
 def test_people_get_si_units(tmp_path: Path) -> None:
