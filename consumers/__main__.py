@@ -23,7 +23,7 @@ from warpmeter.consumers.ledger import Ledger, LedgerError
 from warpmeter.consumers.ledger_file import FileLedger
 from warpmeter.consumers.ledger_kafka import KafkaLedger
 from warpmeter.consumers.letters import KafkaLetters
-from warpmeter.consumers.loop import Halted, Loop
+from warpmeter.consumers.loop import READ_OUT_S, Halted, Loop
 from warpmeter.consumers.sink import ClickHouse
 from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.settings import Ingest, Settings
@@ -73,22 +73,23 @@ def build(settings: Settings, worker: ThreadPoolExecutor) -> Loop:
 
 
 class Stop:
-    """SIGTERM and SIGINT: the first asks for a stop, which ends `GRACE_S` later at the latest; the second ends the
+    """SIGTERM and SIGINT: the first asks for a stop, which ends `grace_s` later at the latest; the second ends the
     process there and then. Both are safe: what is not settled comes again.
 
     A thread of its own waits for them, so that no call into the Kafka client can hold them up. Make it before any
     other thread, for they inherit that the signals are blocked.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, grace_s: float) -> None:
         self.asked = False
+        self._grace_s = grace_s
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
         threading.Thread(target=self._wait, name="signals", daemon=True).start()
 
     def _wait(self) -> None:
         signal.sigwait(STOPPING)
         self.asked = True
-        signal.sigtimedwait(STOPPING, GRACE_S)
+        signal.sigtimedwait(STOPPING, self._grace_s)
         os._exit(1)
 
 
@@ -114,7 +115,7 @@ def main() -> int:
     if why := objection(settings):
         logger.error("cannot start", why=why)
         return EXIT_HALTED
-    stop = Stop()
+    stop = Stop(GRACE_S + (READ_OUT_S if settings.ingest.read_out else 0))
     selfmetrics.serve(settings.metrics.listen, settings.metrics.ingest_port)
     # Open batches hold a few hundred thousand live tuples: collections are rare, for they would walk them all.
     gc.set_threshold(100_000, 20, 100)

@@ -3,21 +3,16 @@
 librdkafka's own options in `kafka.options` are passed through and win, so SASL and TLS need no names of ours.
 """
 
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
 from warpmeter.settings import Kafka
 
 Value = str | int | float | bool
 Options = dict[str, Value]
-
-YIELD_S: Final = 0.0005
 
 COMMON: Final[Mapping[str, Value]] = {"client.id": "warpmeter", "log.connection.close": False}
 
@@ -38,50 +33,6 @@ CONSUMER: Final[Mapping[str, Value]] = {
     "partition.assignment.strategy": "cooperative-sticky",
     "fetch.message.max.bytes": 16 << 20,
 }
-
-
-class FairConsumer(Consumer):
-    """A consumer that one thread polls while another commits.
-
-    confluent-kafka lets one call in at a time and does not queue them: a loop that polls kept a commit of another
-    thread out for as long as it went on (20 s seen, until it stopped). Here the next poll waits for who wants in.
-    """
-
-    def __init__(self, configuration: Mapping[str, Value]) -> None:
-        super().__init__(dict(configuration))
-        self._waiting = 0
-        self._count = threading.Lock()
-
-    @contextmanager
-    def _ahead(self) -> Iterator[None]:
-        with self._count:
-            self._waiting += 1
-        try:
-            yield
-        finally:
-            with self._count:
-                self._waiting -= 1
-
-    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
-        """As confluent-kafka's, after whoever waits to commit or to ask."""
-        while self._waiting:
-            time.sleep(YIELD_S)
-        return super().consume(num_messages, timeout)
-
-    def commit(self, *args: Any, **kwargs: Any) -> Any:
-        """As confluent-kafka's, before the next poll."""
-        with self._ahead():
-            return super().commit(*args, **kwargs)
-
-    def committed(self, partitions: list[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
-        """As confluent-kafka's, before the next poll."""
-        with self._ahead():
-            return super().committed(partitions, timeout)
-
-    def memberid(self) -> Any:
-        """As confluent-kafka's, before the next poll."""
-        with self._ahead():
-            return super().memberid()
 
 
 def options(kafka: Kafka, *layers: Mapping[str, Value]) -> Options:
@@ -105,7 +56,7 @@ def producer(
 
 def consumer(kafka: Kafka, group: str, extra: Mapping[str, Value] | None = None) -> Consumer:
     """A consumer of `group` that commits nothing by itself; raises KafkaException for refused options."""
-    return FairConsumer(options(kafka, CONSUMER, {"group.id": group}, extra or {}))
+    return Consumer(options(kafka, CONSUMER, {"group.id": group}, extra or {}))
 
 
 def admin(kafka: Kafka) -> AdminClient:
