@@ -1,6 +1,7 @@
 """Ingest as a process, on real brokers and the real engine: every row once, whatever ends when."""
 
 import random
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -222,7 +223,6 @@ def test_a_topic_deleted_and_made_again_starts_at_its_first_offset(at: Bench) ->
     again.good(60)
     with closing(at.start()) as process:
         at.table.reaches(400 + 240, process)
-        assert "the topic was made again" in process.said()
         assert process.stop() == 0
     assert at.table.rows() == at.table.distinct() == at.table.rolled_up() == 640
 
@@ -272,6 +272,31 @@ def test_two_consumers_share_and_one_is_killed(
         at.table.reaches(at.feed.sent, one, within_s=40)
         assert one.stop() == 0
     at.once()
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("others_end", [False, True], ids=["others go on", "the group is empty"])
+def test_a_member_that_sleeps_past_its_session_inserts_nothing_that_others_took_over(
+    kafka: Broker, engine: EngineServer, topic_prefix: str, tmp_path: Path, others_end: bool
+) -> None:
+    at = make_bench(kafka, engine, topic_prefix, tmp_path)
+    with closing(at.start(batch_age_s=1.0)) as sleeper:
+        at.feed.good(50)
+        at.table.reaches(at.feed.sent, sleeper.ready())
+        at.feed.good(50)  # in its open batches, or declared, when it falls asleep
+        sleeper.process.send_signal(signal.SIGSTOP)
+        with closing(IngestProcess(at.settings, tmp_path / "other.log")) as other:
+            at.feed.good(100)
+            at.table.reaches(at.feed.sent, other, within_s=40)
+            if others_end:
+                assert other.stop() == 0
+            sleeper.process.send_signal(signal.SIGCONT)
+            at.feed.good(100)
+            at.table.reaches(at.feed.sent, sleeper if others_end else other, within_s=40)
+            until(lambda: '"lost": true' in sleeper.said(), "the sleeper to find out")
+        assert sleeper.stop() == 0
+    at.once()
+    at.spans_meet()
 
 
 def test_restarts_of_a_broker_that_forgets_everything(engine: EngineServer, topic_prefix: str, tmp_path: Path) -> None:
