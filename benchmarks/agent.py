@@ -89,10 +89,22 @@ def agent_run(settings: Settings, environment: dict[str, str], seconds: float) -
     agent = launch.spawn("warpmeter.producers", settings)
     try:
         time.sleep(WARM_UP_S)
-        return measured(agent.pid, seconds)
+        used = measured(agent.pid, seconds)
+        check_published(settings.metrics.agent_port, seconds)
+        return used
     finally:
         agent.terminate()
         agent.wait(10)
+
+
+def check_published(port: int, seconds: float) -> None:
+    """An agent that measured nothing would be cheap: the broker must have a message of each source for each second."""
+    page = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+    counts = dict(line.rsplit(" ", 1) for line in page.splitlines() if not line.startswith("#"))
+    for topic in ("host-samples", "device-samples", "gpu-samples"):
+        count = float(counts.get(f'warpmeter_shipper_messages_total{{topic="{topic}"}}', 0))
+        if count < seconds:
+            raise SystemExit(f"only {count:g} messages of {topic} reached the broker in over {seconds:g} s")
 
 
 def exporter_run(binary: str, seconds: float) -> Used:
@@ -152,7 +164,9 @@ def main() -> int:
         kafka = Kafka(bootstrap_servers=broker.bootstrap_servers)
         topics.ensure(kafka)
         agent = Agent(host="bench", spool_dir=folder / "spool")
-        settings = Settings(kafka=kafka, agent=agent, log=Log(level="error"), metrics=Metrics(agent_port=0))
+        settings = Settings(
+            kafka=kafka, agent=agent, log=Log(level="error"), metrics=Metrics(agent_port=free_ports(1)[0])
+        )
         for run in range(asked.runs):
             agents.append(agent_run(settings, stub.environment(), asked.seconds))
             if exporter is not None:
