@@ -10,6 +10,7 @@ import argparse
 import math
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -59,16 +60,19 @@ def processes(count: int, folder: Path) -> Iterator[list[int]]:
     python = folder / "python3"
     shutil.copy(shutil.which("sleep") or "/bin/sleep", python)
     script = f"""
+        echo $$
         for i in $(seq {count - JOBS}); do sleep 100000 & done
         for i in $(seq {JOBS}); do {python} 100000 & echo $!; done
         echo end; wait"""
-    shell = subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE, text=True, process_group=0)
-    assert shell.stdout is not None
+    # Not below this script, which is Python from a shell and so a job itself: they would all be part of it.
+    apart = subprocess.Popen(["setsid", "--fork", "bash", "-c", script], stdout=subprocess.PIPE, text=True)
+    assert apart.stdout is not None
+    shell, *pids = [int(line) for line in iter(apart.stdout.readline, "end\n")]
+    apart.wait()
     try:
-        yield [int(line) for line in iter(shell.stdout.readline, "end\n")]
+        yield pids
     finally:
-        os.killpg(shell.pid, 9)
-        shell.wait()
+        os.killpg(shell, signal.SIGKILL)
 
 
 def measured(pid: int, seconds: float, each_second: str = "") -> Used:

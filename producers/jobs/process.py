@@ -138,8 +138,9 @@ class ProcessTable:
         self._users: dict[int, str] = {}
         self.processes: dict[int, Process] = {}
 
-    def refresh(self) -> None:
-        """Bring `processes` up to date; raises OSError when /proc cannot be listed."""
+    def refresh(self) -> bool:
+        """Bring `processes` up to date; False when nothing changed. Raises OSError when /proc cannot be listed."""
+        known = len(self.processes)
         with os.scandir(self._proc) as entries:
             inodes = {int(entry.name): entry.inode() for entry in entries if entry.name.isdigit()}
         for pid in self._inodes.keys() - inodes.keys():
@@ -151,10 +152,12 @@ class ProcessTable:
         due = dict.fromkeys([*new, *self._young])
         turn = self._reads % self._turns
         due |= dict.fromkeys(pid for pid in self.processes if pid % self._turns == turn)
-        for pid in [pid for pid in due if self._look(pid)]:
+        changed = [pid for pid in due if self._look(pid)]
+        for pid in changed:
             self._place(pid)
         self._young = {pid: seen for pid, seen in self._young.items() if self._reads - seen < YOUNG_READS}
         self._reads += 1
+        return bool(changed) or len(self.processes) != known
 
     def _look(self, pid: int) -> bool:
         """Look at one process; True when it is new, or another program than it was."""

@@ -52,6 +52,7 @@ class JobSource:
         self._table = ProcessTable(self._proc, agent.job_interval_s)
         self._forest: Forest | None = None
         self._tracker: Tracker | None = None
+        self._trees: list[Tree] = []
         self._labels: dict[Key, Mapping[str, str]] = {}
 
     def read(self) -> JobsRaw:
@@ -59,16 +60,16 @@ class JobSource:
         if self._forest is None:
             self._begin()
         assert self._forest is not None
-        self._table.refresh()
         processes = self._table.processes
-        trees = self._forest.trees(processes, self._reads * self.period_s)
-        self._labels = {tree.top.key: self._labels_of(tree) for tree in trees}
-        usage = self._usage(trees) if self._reads % self._event_reads == 0 else None
+        if self._table.refresh() or not self._forest.settled:
+            self._trees = self._forest.trees(processes, self._reads * self.period_s)
+            self._labels = {tree.top.key: self._labels_of(tree) for tree in self._trees}
+        usage = self._usage(self._trees) if self._reads % self._event_reads == 0 else None
         if usage is not None:
             self._silent = sum(member.io is None for member in usage.values())
         self._reads += 1
         hidden = sum(process.hidden for process in processes.values())
-        return JobsRaw(trees, usage, self._labels, hidden, self._silent)
+        return JobsRaw(self._trees, usage, self._labels, hidden, self._silent)
 
     def parse(self, sample: Sample[JobsRaw], before: Sample[JobsRaw] | None) -> Reading:  # noqa: ARG002 - it remembers
         """Events of one tick."""

@@ -63,6 +63,11 @@ class Forest:
         self._belongs: dict[Key, Key] = {}
         self._orphan_since: dict[Key, float] = {}
 
+    @property
+    def settled(self) -> bool:
+        """Whether the trees stay as they are while no process starts, ends or becomes another."""
+        return not self._orphan_since
+
     def trees(self, processes: Mapping[int, Process], now: float) -> list[Tree]:
         """The trees among `processes`, the topmost first; `now`: seconds that never step."""
         walk = _Walk(self._rules, processes, self._remembered(processes, now), self._match)
