@@ -57,6 +57,9 @@ class Broker(Protocol):
     def earliest(self, where: Partition) -> int:
         """First offset that the broker still has. Raises BrokerError."""
 
+    def latest(self, where: Partition) -> int:
+        """The end of the partition, asked now; a lower bound on some brokers. Raises BrokerError."""
+
     def end(self, where: Partition) -> int | None:
         """Last known end of the partition, from the fetches; None when not known. A lower bound on some brokers."""
 
@@ -145,11 +148,17 @@ class KafkaBroker:
         self._consumer.resume([TopicPartition(*where) for where in partitions])
 
     def earliest(self, where: Partition) -> int:
+        return self._watermarks(where)[0]
+
+    def latest(self, where: Partition) -> int:
+        return self._watermarks(where)[1]
+
+    def _watermarks(self, where: Partition) -> tuple[int, int]:
         try:
-            low, _ = self._consumer.get_watermark_offsets(TopicPartition(*where), timeout=TIMEOUT_S)
+            low, high = self._consumer.get_watermark_offsets(TopicPartition(*where), timeout=TIMEOUT_S)
         except KafkaException as error:
-            raise BrokerError(f"cannot ask for the first offset of {where}: {error.args[0].str()}") from error
-        return int(low)
+            raise BrokerError(f"cannot ask for the offsets of {where}: {error.args[0].str()}") from error
+        return int(low), int(high)
 
     def end(self, where: Partition) -> int | None:
         found = self._consumer.get_watermark_offsets(TopicPartition(*where), cached=True)

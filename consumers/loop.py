@@ -47,7 +47,7 @@ POLL_S: Final = 0.1
 LAG_EVERY_S: Final = 5.0
 REVOKE_S: Final = 10.0
 DRAIN_S: Final = 4.5
-QUIET_S: Final = 0.75  # an idle embedded broker answers a fetch within 0.25 s
+QUIET_S: Final = 0.5  # an idle embedded broker answers a fetch within 0.25 s
 READ_OUT_S: Final = 8.0
 SLOW_S: Final = 2.0
 SHORT_S: Final = 0.02
@@ -112,6 +112,16 @@ class Loop:
         self._heard_at = ports.clock.monotonic()
         self._lag_at = 0.0
         ports.broker.subscribe(list(topics), self)
+
+    @property
+    def partitions(self) -> frozenset[Partition]:
+        """What this process holds now."""
+        return frozenset(self._lanes)
+
+    def read(self, where: Partition) -> int:
+        """The offset that is read next of a partition, 0 when none was."""
+        lane = self._lanes.get(where)
+        return (lane.next or 0) if lane is not None else 0
 
     # Partitions come and go, from within poll.
 
@@ -516,13 +526,20 @@ class Loop:
     # The end.
 
     def read_out(self, quiet_s: float = QUIET_S, seconds: float = READ_OUT_S) -> None:
-        """Step on until the topics have said nothing for `quiet_s`, `seconds` at most; raises as `step` does.
+        """Step on until all that the topics held at the call is read, `seconds` at most; raises as `step` does.
 
-        For a broker whose log ends with it (its high watermark is only a lower bound, so quiet is the only sign).
+        For a broker whose log ends with it. Its end of a partition is only a lower bound: inside the last batch. So
+        once every end is reached, the topics must have said nothing for `quiet_s` besides.
         """
         clock = self._ports.clock
         deadline = clock.monotonic() + seconds
-        while clock.monotonic() < deadline and (not self._lanes or clock.monotonic() - self._heard_at < quiet_s):
+        while not self._lanes and clock.monotonic() < deadline:
+            self.step()
+        ends = {where: self._ports.broker.latest(where) for where in self._lanes}
+        while clock.monotonic() < deadline and not (
+            clock.monotonic() - self._heard_at >= quiet_s
+            and all((lane.next or 0) >= ends.get(where, 0) for where, lane in self._lanes.items())
+        ):
             self.step()
 
     def drain(self, seconds: float = DRAIN_S) -> bool:

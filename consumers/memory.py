@@ -144,6 +144,9 @@ class MemoryBroker:
     def earliest(self, where: Partition) -> int:
         return self._topics.logs[where].earliest
 
+    def latest(self, where: Partition) -> int:
+        return self.end(where) or self.earliest(where)
+
     def end(self, where: Partition) -> int | None:
         log = self._topics.logs.get(where)
         return None if log is None or not log.messages else log.messages[-1].offset() + 1
