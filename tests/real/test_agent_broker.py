@@ -164,7 +164,7 @@ def test_a_kill_with_a_full_spool_loses_only_what_was_in_memory(bus: Kafka, read
         reader.wait(lambda r: [row for row in r.rows("host-samples") if row.ts > killed_at + 0.5], "samples from now")
     times = [row.ts for row in reader.rows("host-samples")]
     spooled = [ts for ts in times if ts < killed_at]
-    assert len(spooled) > 10
+    assert len(spooled) > 5
     assert gaps(spooled, 0.1) == []
     assert times == sorted(set(times))
 

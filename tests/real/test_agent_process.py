@@ -157,9 +157,10 @@ def test_a_stop_with_the_broker_away_takes_under_five_seconds_and_keeps_everythi
 
 
 def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
-    with agents.running(agents.settings(tmp_path, NOWHERE)) as process:
-        until((tmp_path / "spool/lock").exists, "the spool")
-        until(lambda: _handled(process.pid), "signals to be waited for")
+    port = free_ports(1)[0]
+    asked = replace(agents.settings(tmp_path, NOWHERE), metrics=Metrics(agent_port=port))
+    with agents.running(asked) as process:
+        until(lambda: agents.metric(port, "warpmeter_shipper_queue_bytes") > 0, "something to wait for at the stop")
         process.terminate()
         until(lambda: not _handled(process.pid), "the first signal to be taken")
         began = time.monotonic()
