@@ -113,8 +113,8 @@ def _bounded(response: "IO[bytes] | gzip.GzipFile", url: str) -> bytes:
 def values(page: str, match: re.Pattern[str], broken: list[str]) -> Iterator[Value]:
     """The values whose name matches; lines that are not in the format are added to `broken`.
 
-    About 3 µs a line: prometheus-client's own parser takes ten times that, a quarter of the agent's budget for a page
-    of 2,000 values.
+    Measured on a page of 2,000 values with four labels: 3.5 µs a line, prometheus-client's own parser 16, which would
+    be a third of the agent's budget for a page every 10 s. A test holds that both read the same.
     """
     wanted: dict[str, bool] = {}
     for line in page.split("\n"):
