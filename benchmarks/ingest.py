@@ -158,7 +158,7 @@ def plain(ground: Ground, name: str, share: int = 10) -> float:
         while done < len(messages):
             for message in consumer.consume(1000, 1.0):
                 done += 1
-                rows += [_values(row) for row in wire.unpack(GPUS, message.value())]
+                rows += [_values(row) for row in wire.unpack(GPUS, message.value() or b"")]
             if len(rows) >= 20_000 or done == len(messages):
                 client.insert(GPUS.table, rows, column_names=[*ALWAYS, *OPTIONAL])
                 rows = []

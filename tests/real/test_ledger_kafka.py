@@ -16,7 +16,7 @@ from warpmeter.consumers.ledger_kafka import KafkaLedger
 from warpmeter.consumers.span import Partition
 from warpmeter.settings import Kafka
 
-SESSION = {"session.timeout.ms": 6000, "auto.offset.reset": "error"}
+SESSION: bus.Options = {"session.timeout.ms": 6000, "auto.offset.reset": "error"}
 
 
 def partitions_of(broker: Broker, topic: str) -> list[Partition]:
@@ -63,7 +63,7 @@ def test_law(law: Law, kafka: Broker, topic_prefix: str, stack: ExitStack) -> No
         open_ones.append(member(kafka, topic_prefix, topic_prefix))
         return KafkaLedger(open_ones[-1])
 
-    stack.callback(lambda: [consumer.close() for consumer in open_ones[-1:]])
+    stack.callback(lambda: open_ones[-1].close())
     law(reopen, at)
 
 

@@ -109,6 +109,16 @@ def test_a_stop_while_the_store_is_away_ends_in_time_and_the_next_start_goes_on(
     assert world.landed == world.produced
 
 
+def test_a_topic_is_read_out_before_a_stop_when_the_broker_ends_with_it() -> None:
+    world = World()
+    world.settings(batch_rows=1000, batch_age_s=50.0)
+    world.produce(7)
+    process = world.start(FIRST)
+    process.loop.read_out(quiet_s=0.0, seconds=0.1)
+    assert process.loop.drain()
+    assert world.landed == world.produced
+
+
 # Crashes.
 
 
