@@ -178,10 +178,14 @@ def _parts(asked: Plan) -> tuple[list[Part], list[Part]]:
     base = [_broker(asked)] * asked.embedded_bus + [_engine(asked)] * asked.embedded_store
     # An idempotent producer and a consumer's position do not outlive the log of an in-memory broker.
     needs = ("broker",) * asked.embedded_bus
-    modules = {"ingest": "warpmeter.consumers", "agent": "warpmeter.producers"}
+    ports = asked.settings.metrics
+    # Ready only when it can be stopped: what was acknowledged before must be read out.
+    ready = _answers(f"http://{ports.listen}:{ports.ingest_port}/metrics") if ports.ingest_port else lambda: True
+    ingest = partial(_spawn, asked, "ingest", "warpmeter.consumers")
+    agent = partial(_spawn, asked, "agent", "warpmeter.producers")
     work = [
-        Part(name, partial(_spawn, asked, name, module), needs=needs, stop_within_s=STOP_WITHIN_S)
-        for name, module in modules.items()
+        Part("ingest", ingest, ready, stop_within_s=STOP_WITHIN_S, needs=needs),
+        Part("agent", agent, needs=needs),
     ]
     if asked.demo:
         fleet = (*DEMO, "--resume", str(asked.folder.root / "simulated"))  # a later start sends no instant twice
