@@ -30,7 +30,7 @@ check: $(STAMP)  ## lint, format, types, import contract, generated code
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/lint-imports --no-timing > /dev/null || $(BIN)/lint-imports
+	@$(BIN)/lint-imports > /dev/null || $(BIN)/lint-imports
 	@$(BIN)/python schemas/generate.py --check
 	@echo "check: clean"
 

@@ -13,7 +13,9 @@ FIRST_QUERY = "SELECT host, max(ts), count() FROM host_samples GROUP BY host"
 
 def command_name() -> str:
     """How this user starts the command: `warpmeter` where it is on PATH, else the path it was started by."""
-    return "warpmeter" if shutil.which("warpmeter") else sys.argv[0]
+    if shutil.which("warpmeter"):
+        return "warpmeter"
+    return f"{sys.executable} -m warpmeter" if sys.argv[0].endswith("__main__.py") else sys.argv[0]
 
 
 def print_welcome(asked: Plan) -> None:
