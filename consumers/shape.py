@@ -11,8 +11,8 @@ from typing import Final
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError, Message
 
-from warpmeter.consumers.framing import FramingError, strip
 from warpmeter.consumers.message import Headers
+from warpmeter.registry import FramingError, strip
 from warpmeter.schemas.topics import Topic
 
 

@@ -17,6 +17,7 @@ from warpmeter.schemas.topics import Topic
 
 MAGIC: Final = b"\0"
 FIRST_MESSAGE: Final = b"\0"  # message indexes [0]: the file's first message, our Envelope, in short
+HEADER_BYTES: Final = 5  # magic byte and schema id
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 INCOMPATIBLE: Final = 409
 
@@ -26,7 +27,7 @@ class RegistryError(Exception):
 
 
 class FramingError(ValueError):
-    """A value starts like a framed one and is not."""
+    """The value is not framed, or is framed for another message than the first of its schema."""
 
 
 class Registry:
@@ -82,27 +83,38 @@ class Registry:
 
 
 def unframed(value: bytes) -> bytes:
-    """The bare Protobuf of a value, framed or not; raises FramingError when the frame is cut or malformed."""
-    if not value.startswith(MAGIC):
-        return value
-    count, at = _zigzag(value, 5)
-    for _ in range(count):
-        _, at = _zigzag(value, at)
-    return value[at:]
+    """The bare Protobuf of a value, framed or not; raises FramingError as `strip` does."""
+    return strip(value) if value.startswith(MAGIC) else value
 
 
-def _zigzag(value: bytes, at: int) -> tuple[int, int]:
-    """A non-negative zigzag varint at `at`, and where it ends."""
+def _zigzag_varint(value: bytes, at: int) -> tuple[int, int]:
+    """The number at `at` and the place after it."""
     number = shift = 0
-    while at < len(value) and shift < 35:
+    while True:
+        if at >= len(value) or shift > 63:
+            raise FramingError("the message indexes of the Schema Registry framing are cut off")
         byte = value[at]
         number |= (byte & 0x7F) << shift
         at, shift = at + 1, shift + 7
         if byte < 0x80:
-            if number & 1:
-                break
-            return number >> 1, at
-    raise FramingError("a value starts with the Schema Registry's magic byte, and no frame follows")
+            return (number >> 1) ^ -(number & 1), at
+
+
+def strip(value: bytes) -> bytes:
+    """The bare Protobuf payload; raises FramingError, saying what is wrong.
+
+    Only the schema's first message (indexes `[0]`, written as the single byte 0) is an Envelope of ours.
+    """
+    if len(value) < HEADER_BYTES or not value.startswith(MAGIC):
+        raise FramingError("no Schema Registry framing (magic byte 0), though a registry is configured")
+    count, at = _zigzag_varint(value, HEADER_BYTES)
+    indexes = []
+    for _ in range(max(count, 0)):
+        index, at = _zigzag_varint(value, at)
+        indexes.append(index)
+    if count < 0 or indexes not in ([], [0]):
+        raise FramingError(f"framed for message {indexes} of its schema, not for the Envelope")
+    return value[at:]
 
 
 def _split(url: str) -> tuple[str, dict[str, str]]:

@@ -122,7 +122,8 @@ def test_framed_and_bare_values_are_told_apart() -> None:
     assert unframed(value) == value
     assert unframed(b"\x00\x00\x00\x00\x07\x00" + value) == value
     assert unframed(b"\x00\x00\x00\x00\x07\x02\x00" + value) == value  # indexes [0], written out
-    assert unframed(b"\x00\x00\x00\x00\x07\x04\x02\x00" + value) == value  # indexes [1, 0]
+    with pytest.raises(FramingError, match=r"message \[1, 0\]"):
+        unframed(b"\x00\x00\x00\x00\x07\x04\x02\x00" + value)
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpmeter.engine.cityhash import city_hash_128
 from warpmeter.engine.compression import Chain, decoded, decoder, encoder
 from warpmeter.engine.errors import EngineError
-from warpmeter.engine.frames import FrameDecoder, FrameEncoder
+from warpmeter.engine.frames import FrameDecoder, FrameEncoder, city_hash_128
 
 # Of bytes (i * 7 + size) % 256, made by go-faster/city, the implementation in clickhouse-go.
 HASHES = {

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpmeter import wire
-from warpmeter.consumers.framing import FramingError, strip
 from warpmeter.consumers.shape import Odd, checker, looker
+from warpmeter.registry import FramingError, strip
 from warpmeter.schemas.generated import gpu_samples_pb2, host_samples_pb2
 from warpmeter.schemas.topics import TOPICS
 
