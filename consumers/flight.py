@@ -41,13 +41,15 @@ class Hold:
 class Flight:
     """Batches under way, one a partition, with the holds they depend on.
 
-    `landed` are done; `returned` were split off and are to fly later, before anything newer.
+    `landed` are done; `returned` were split off and are to fly later, before anything newer. `orphaned` topics are no
+    more: nobody can read their messages again, so theirs are inserted without a declare.
     """
 
     batches: list[Batch]
     holds: Mapping[Partition, Hold]
     landed: list[Batch] = field(default_factory=list)
     returned: list[Batch] = field(default_factory=list)
+    orphaned: frozenset[str] = frozenset()
     stage: Stage = "prepare"
     declared_at: float | None = None
     counted: set[Partition] = field(default_factory=set)
@@ -91,7 +93,7 @@ class Halt:
 
 @dataclass(frozen=True)
 class OtherTopic:
-    """These topics are not the ones whose messages are in the batches: deleted, or made again."""
+    """These topics are not the ones whose messages are in the batches: they were made again."""
 
     topics: frozenset[str]
 
@@ -140,7 +142,8 @@ class Pilot:
         flight.drop_given_up()
         now, flight.declared_at = round(self._clock.now(), 3), self._clock.monotonic()
         flight.batches = [replace(batch, at=now if batch.at is None else batch.at) for batch in flight.batches]
-        entries = [Declared(batch.span, batch.at or now, batch.rejected_offsets) for batch in flight.batches]
+        declared = [batch for batch in flight.batches if batch.span.topic not in flight.orphaned]
+        entries = [Declared(batch.span, batch.at or now, batch.rejected_offsets) for batch in declared]
         return self._ledger.declare(entries) if entries else Done()
 
     def insert(self, flight: Flight) -> Report:
@@ -161,7 +164,8 @@ class Pilot:
             found = self._broker.topic_ids(wanted)
         except BrokerError as error:
             return Away(str(error))
-        other = frozenset(topic for topic, uuid in wanted.items() if found.get(topic) != uuid)
+        flight.orphaned = frozenset(wanted.keys() - found.keys())
+        other = frozenset(topic for topic, uuid in found.items() if uuid != wanted[topic])
         return OtherTopic(other) if other else None
 
     def _judge_doubts(self, flight: Flight) -> Report | None:

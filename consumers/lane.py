@@ -106,6 +106,12 @@ class Lane:
         return self.open is None and not self.closed
 
     @property
+    def held_messages(self) -> int:
+        """Messages that are read and not under way."""
+        opened = len(self.open.messages) if self.open is not None else 0
+        return opened + sum(len(batch.messages) for batch in self.closed)
+
+    @property
     def open_bytes(self) -> int:
         """Memory of the open batch, about."""
         return self.open.memory_bytes if self.open is not None else 0

@@ -53,6 +53,8 @@ SLOW_S: Final = 2.0
 SHORT_S: Final = 0.02
 RECALL_TRIES: Final = 5
 
+MADE_AGAIN: Final = "the topic was made again: what was read of the old one and not stored yet is dropped"
+
 OPEN_BYTES = selfmetrics.gauge("warpmeter_ingest_open_bytes")
 LAG = selfmetrics.gauge("warpmeter_ingest_lag_messages")
 LOST = selfmetrics.counter("warpmeter_ingest_lost_messages_total")
@@ -166,6 +168,7 @@ class Loop:
             self._wait(REVOKE_S)
             self._collect()
         if not lost:
+            self._save_orphans([lane for lane in lanes if not lane.empty and lane.checked])
             self._settle(lanes)
         for lane in lanes:
             lane.hold.given_up = True
@@ -174,6 +177,22 @@ class Loop:
         self._astray -= set(partitions)
         self._restarting -= set(partitions)
         logger.info("partitions given up", partitions=[str(where) for where in partitions], lost=lost)
+
+    def _save_orphans(self, lanes: Sequence[Lane]) -> None:
+        """Insert what was read of topics that are no more; for other partitions the next owner reads it again."""
+        try:
+            ids = self._ports.broker.topic_ids({lane.where.topic for lane in lanes})
+        except BrokerError as error:
+            logger.warning("cannot ask for topics that are given up", why=str(error))
+            return
+        orphans = [lane for lane in lanes if lane.where.topic not in ids]
+        for lane in orphans:
+            lane.close()
+        until = self._ports.clock.monotonic() + REVOKE_S
+        while self._ports.clock.monotonic() < until and any(lane.closed for lane in orphans) and self._halt is None:
+            self._dispatch()
+            self._wait(0.2)
+            self._collect()
 
     def _inserting(self, partitions: Iterable[Partition]) -> bool:
         flight = self._flight
@@ -391,7 +410,8 @@ class Loop:
             return
         now = self._ports.clock.monotonic()
         for batch in flight.landed:
-            if (lane := self._lane_of(flight, batch)) is not None:
+            lane = self._lane_of(flight, batch)
+            if lane is not None and batch.span.topic not in flight.orphaned:
                 lane.landed(batch.span.last + 1, now)
         flight.landed.clear()
 
@@ -447,6 +467,11 @@ class Loop:
     def _restart(self, partitions: Iterable[Partition]) -> None:
         """These topics are others than those that were read: forget what is held of them, and begin again."""
         lanes = [self._lanes[where] for where in partitions if where in self._lanes]
+        flight = self._flight
+        for batch in flight.batches if flight is not None else ():
+            lane = self._lane_of(flight, batch) if flight is not None else None
+            if lane is not None and lane in lanes:
+                self._tell_loss(lane, len(batch.messages), MADE_AGAIN)
         for lane in lanes:
             lane.hold.given_up = True
         self._restarting |= {lane.where for lane in lanes}
@@ -479,6 +504,8 @@ class Loop:
 
     def _begin_again(self, lane: Lane) -> None:
         """From the ledger; for a topic that was deleted and made again that is its start, under its new id."""
+        if lane.held_messages:
+            self._tell_loss(lane, lane.held_messages, MADE_AGAIN)
         lane.hold.given_up = True
         lane.begin(self._recall([lane.where])[lane.where])
         self._log_start(lane.began)
@@ -505,10 +532,12 @@ class Loop:
         lost = earliest - position
         if lost <= 0:
             return
-        LOST.labels(lane.where.topic).inc(lost)
-        why = f"retention took offsets {position} to {earliest - 1} before they were read"
-        logger.error("messages lost", partition=str(lane.where), why=why, messages=lost)
-        self._health(f"{lane.where.topic}/{lane.where.number}", "failed", why, lost)
+        self._tell_loss(lane, lost, f"retention took offsets {position} to {earliest - 1} before they were read")
+
+    def _tell_loss(self, lane: Lane, messages: int, why: str) -> None:
+        LOST.labels(lane.where.topic).inc(messages)
+        logger.error("messages lost", partition=str(lane.where), why=why, messages=messages)
+        self._health(f"{lane.where.topic}/{lane.where.number}", "failed", why, messages)
 
     def _health(self, subject: str, state: str, why: str, count: int | None = None) -> None:
         row = letters.health(self._host, self._ports.clock.now(), subject, state, why, count)

@@ -64,6 +64,12 @@ class MemoryTopics:
             del self.logs[where]
         self.logs |= {Partition(topic, number): Log() for number in range(partitions)}
 
+    def delete(self, topic: str) -> None:
+        """The topic is no more."""
+        del self.ids[topic]
+        for where in [where for where in self.logs if where.topic == topic]:
+            del self.logs[where]
+
     def produce(self, where: Partition, value: bytes | None, headers: Headers | None) -> int:
         """Append a message; returns its offset."""
         log = self.logs[where]

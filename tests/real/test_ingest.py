@@ -149,7 +149,7 @@ def test_kill_9_between_insert_and_settle_doubles_nothing(at: Bench) -> None:
 
 def test_kill_9_at_any_moment_loses_nothing_and_doubles_nothing(at: Bench) -> None:
     rng = random.Random(4)
-    for _ in range(3):
+    for _ in range(2):
         with closing(at.start(batch_age_s=0.05, settle_after_s=0.1)) as process:
             process.ready()
             ends = time.monotonic() + rng.uniform(0.05, 0.5)
@@ -304,7 +304,7 @@ def test_restarts_of_a_broker_that_forgets_everything(engine: EngineServer, topi
     with closing(Tansu(tmp_path / "tansu")) as broker:
         at = make_bench(broker, engine, topic_prefix, tmp_path)
         sent = 0
-        for _ in range(3):
+        for _ in range(2):
             at.feed.sent = sent
             at.feed.good(25)
             sent = at.feed.sent

@@ -554,6 +554,36 @@ def test_a_topic_made_again_under_a_running_consumer_is_noticed_before_anything_
     assert sorted(world.landed) == sorted(world.produced)
 
 
+@pytest.mark.parametrize("revoked", [False, True])
+def test_what_was_read_of_a_topic_that_is_no_more_is_inserted(revoked: bool) -> None:
+    """Nobody can read it again: not the next owner, and not a replay."""
+    world = World()
+    world.produce(6)
+    process = world.start(FIRST)
+    process.turn(2)
+    world.topics.delete(TOPIC)
+    if revoked:
+        process.broker.take([FIRST])
+    process.turn(40)
+    assert world.landed == world.produced
+    world.topics.create(TOPIC, 3)
+    world.produce(6)
+    world.start(FIRST).settle()
+    assert sorted(world.landed) == sorted(world.produced)
+
+
+def test_what_was_read_of_a_topic_that_was_made_again_is_a_counted_loss() -> None:
+    world = World()
+    world.produce(6)
+    process = world.start(FIRST)
+    process.turn(2)
+    world.topics.create(TOPIC, 3)
+    world.produce(1)
+    process.turn(80)
+    assert sorted(world.landed) == sorted(world.produced[:4] + world.produced[6:])
+    assert [count for _, count in lost_rows(world)] == [2]
+
+
 def test_a_log_that_ends_before_what_was_read_halts() -> None:
     world = World()
     world.produce(6)
