@@ -326,9 +326,11 @@ class Loop:
     def _check(self, lanes: Sequence[Lane]) -> Answer:
         """In the worker: does what the ledger says agree with what the tables hold?"""
         skip = []
+        lives = {lane.uuid: lane.where.topic for lane in lanes}
+        lasts = {uuid: self._ports.history.last(topic, uuid) for uuid, topic in lives.items()}
         for lane in lanes:
             began = lane.began
-            last = self._ports.history.last(began.start.where.topic, began.start.uuid)
+            last = lasts[began.start.uuid]
             if isinstance(last, Away | Broken):
                 return _away_or_halt(last)
             if why := objection(began.start, began.entry, last.get(began.start.where.number)):
