@@ -114,7 +114,7 @@ CREATE TABLE IF NOT EXISTS {{ local(rollup ~ "_" ~ step) }} {{ on_cluster }}
 {% for key, type in keys %}
     `{{ key }}` {{ type }} CODEC(ZSTD(1)),
 {% endfor %}
-    `window` DateTime('UTC') COMMENT 'start of the window' CODEC(DoubleDelta, ZSTD(1)),
+    `window` DateTime('UTC') COMMENT 'start of the window' CODEC(Delta, ZSTD(1)),
     `samples` SimpleAggregateFunction(sum, UInt64) CODEC(T64, ZSTD(1)),
     `covered_ms` SimpleAggregateFunction(sum, UInt64) COMMENT 'time that the samples stand for' CODEC(T64, ZSTD(1)),
 {% if idle %}
@@ -169,7 +169,7 @@ CREATE TABLE IF NOT EXISTS {{ local("job_windows_" ~ step) }} {{ on_cluster }}
 (
     `job_id` String CODEC(ZSTD(1)),
     `host` LowCardinality(String) CODEC(ZSTD(1)),
-    `window` DateTime('UTC') COMMENT 'start of the window' CODEC(DoubleDelta, ZSTD(1)),
+    `window` DateTime('UTC') COMMENT 'start of the window' CODEC(Delta, ZSTD(1)),
     `gpu_seconds` SimpleAggregateFunction(sum, Float64) COMMENT 'GPU time held' CODEC(ZSTD(1)),
     `idle_seconds` SimpleAggregateFunction(sum, Float64) COMMENT 'of it, known to be below 5 %' CODEC(ZSTD(1)),
 {% for ratio in job_ratios %}

@@ -9,4 +9,4 @@ SELECT
     arrayMap(x -> x / 1000, quantilesTiming(0.5, 0.95)(sm_active_permille)) AS sm_active_quantiles,
     arrayMap(x -> x / 1000, quantilesTiming(0.5, 0.95)(tensor_active_permille)) AS tensor_active_quantiles
 FROM gpu_samples
-WHERE ts >= {since:DateTime('UTC')} AND ts < {until:DateTime('UTC')}
+WHERE ts >= {since:DateTime64(3, 'UTC')} AND ts < {until:DateTime64(3, 'UTC')}

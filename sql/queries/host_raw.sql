@@ -7,5 +7,5 @@ SELECT
     power_watts, temperature_celsius, sm_clock_hertz, mem_clock_hertz, pcie_tx_bytes_per_s, pcie_rx_bytes_per_s,
     nvlink_tx_bytes_per_s, nvlink_rx_bytes_per_s
 FROM gpu_samples
-WHERE host = {host:String} AND ts >= {since:DateTime('UTC')} AND ts < {until:DateTime('UTC')}
+WHERE host = {host:String} AND ts >= {since:DateTime64(3, 'UTC')} AND ts < {until:DateTime64(3, 'UTC')}
 ORDER BY gpu, uuid, ts

@@ -11,7 +11,7 @@ SELECT
     sum(period_ms) / 1000 AS observed_s,
     min(sm_clock_megahertz) * 1000000 AS sm_clock_hertz_min
 FROM gpu_samples
-WHERE ts >= {since:DateTime('UTC')} AND ts < {until:DateTime('UTC')}
+WHERE ts >= {since:DateTime64(3, 'UTC')} AND ts < {until:DateTime64(3, 'UTC')}
 GROUP BY host, gpu, uuid
 HAVING throttled_s > 0
 ORDER BY throttled_s DESC, host, gpu, uuid

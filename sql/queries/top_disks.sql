@@ -11,7 +11,7 @@ SELECT
     sum(d.write_latency_seconds * writes_per_s) / nullIf(sumIf(writes_per_s, isNotNull(d.write_latency_seconds)), 0) AS write_latency_seconds,
     max(queue) AS queue_max
 FROM device_samples AS d
-WHERE kind = 'disk' AND ts >= {since:DateTime('UTC')} AND ts < {until:DateTime('UTC')}
+WHERE kind = 'disk' AND ts >= {since:DateTime64(3, 'UTC')} AND ts < {until:DateTime64(3, 'UTC')}
 GROUP BY host, device
 ORDER BY busy DESC, host, device
 LIMIT {limit:UInt32}

@@ -1,14 +1,10 @@
--- Which GPUs were idle for most of the window? The same as top_idle_gpus from the raw rows.
+-- Which GPUs were idle for most of the last minutes? Share of a GPU's samples below 5 %, of those in which it is known.
 -- @since -15m  start of the window
 -- @until now  end of the window
 -- @limit 20  how many GPUs
-SELECT
-    host, gpu, uuid,
-    sumIf(period_ms, gpu_util_permille < 50) / nullIf(sum(period_ms), 0) AS idle,
-    sumIf(period_ms, gpu_util_permille < 50) / 1000 AS idle_s,
-    avg(gpu_util_permille) / 1000 AS gpu_util
+SELECT host, gpu, uuid, avg(gpu_util_permille < 50) AS idle
 FROM gpu_samples
-WHERE ts >= {since:DateTime('UTC')} AND ts < {until:DateTime('UTC')}
+WHERE ts >= {since:DateTime64(3, 'UTC')} AND ts < {until:DateTime64(3, 'UTC')}
 GROUP BY host, gpu, uuid
 ORDER BY idle DESC, host, gpu, uuid
 LIMIT {limit:UInt32}

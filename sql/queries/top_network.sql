@@ -11,7 +11,7 @@ SELECT
     sum((rx_errors_per_s + tx_errors_per_s) * period_ms / 1000) AS errors,
     sum((rx_drops_per_s + tx_drops_per_s) * period_ms / 1000) AS drops
 FROM device_samples AS d
-WHERE kind = 'nic' AND ts >= {since:DateTime('UTC')} AND ts < {until:DateTime('UTC')}
+WHERE kind = 'nic' AND ts >= {since:DateTime64(3, 'UTC')} AND ts < {until:DateTime64(3, 'UTC')}
 GROUP BY host, device
 ORDER BY rx_bytes_per_s + tx_bytes_per_s DESC, host, device
 LIMIT {limit:UInt32}

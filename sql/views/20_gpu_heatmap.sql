@@ -47,24 +47,24 @@
 {% set window = "since = {since:DateTime('UTC')}, until = {until:DateTime('UTC')}, step_s = {step_s:UInt32}" %}
 
 {# `condition` is constant, so what it refuses is not read. #}
-{% macro heatmap(table, time, mean, condition) %}
+{% macro heatmap(table, time, instant, mean, condition) %}
 SELECT
     host, gpu, uuid,
     toDateTime({{ start }}, 'UTC') AS start,
     {{ step }} AS step_s,
     arrayMap(x -> if(isNaN(x), NULL, round(x, {decimals:UInt8})), {{ mean }}) AS values
 FROM {{ name(table) }}
-WHERE {{ time }} >= toDateTime({{ start }}, 'UTC') AND {{ time }} < toDateTime({{ end }}, 'UTC') AND {{ condition }}
+WHERE {{ time }} >= {{ instant | replace('?', start) }} AND {{ time }} < {{ instant | replace('?', end) }} AND {{ condition }}
 GROUP BY host, gpu, uuid
 {% endmacro %}
 
 {% macro of_rows(condition) %}
-{{ heatmap("gpu_samples", "ts", "avgResample(" ~ start ~ ", " ~ end ~ ", " ~ step ~ ")({metric:Identifier}, toUInt32(ts))", condition) }}
+{{ heatmap("gpu_samples", "ts", "toDateTime64(?, 3, 'UTC')", "avgResample(" ~ start ~ ", " ~ end ~ ", " ~ step ~ ")({metric:Identifier}, toUInt32(ts))", condition) }}
 {% endmacro %}
 
 {# The weight is made a float: avgWeighted cuts a float value to an integer when its weight is one (seen in 26.9). #}
 {% macro of_windows(table, condition) %}
-{{ heatmap(table, "window", "avgWeightedResample(" ~ start ~ ", " ~ end ~ ", " ~ step
+{{ heatmap(table, "window", "toDateTime(?, 'UTC')", "avgWeightedResample(" ~ start ~ ", " ~ end ~ ", " ~ step
    ~ ")({total:Identifier} / nullIf({known:Identifier}, 0) * {factor:Float64}, toFloat64({known:Identifier}), toUInt32(window))", condition) }}
 {% endmacro %}
 

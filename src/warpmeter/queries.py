@@ -6,8 +6,11 @@ A file's header says it: comment lines in plain words, then a line for each para
 
 with its default (a dash where it must be given) and its meaning; its type stands in the SQL, `{since:DateTime('UTC')}`.
 Times may be given as people say them: `now`, `-24h` (s, m, h, d, w before now), or in ISO 8601 (UTC unless it says so).
+What follows from `metric`, an SI name of a GPU's metric, is not asked for: `metric_sum` and `metric_count` (its columns
+in the rollups), `metric_factor` and `metric_decimals` (from their scale to SI, and how many decimals that is good for).
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +20,7 @@ from importlib import resources
 from typing import Final
 
 from warpmeter.clock import Clock, SystemClock
+from warpmeter.schemas.metrics import Metric, of_topic
 
 _PARAMETER: Final = re.compile(r"-- @(\w+)\s+(\S+)\s+(.+)")
 _USE: Final = re.compile(r"\{(\w+):\s*([^{}]+)\}")
@@ -61,7 +65,8 @@ class Query:
         if unknown:
             raise QueryError(f"{self.name} has no parameter {', '.join(sorted(unknown))}; it has {self._signature()}")
         now = datetime.fromtimestamp((clock or SystemClock()).now(), UTC)
-        return {parameter.name: self._value(parameter, given, now) for parameter in self.parameters}
+        values = {parameter.name: self._value(parameter, given, now) for parameter in self.parameters}
+        return {**values, **(_follows(values["metric"]) if "metric" in values else {})}
 
     def _value(self, parameter: Parameter, given: Mapping[str, str], now: datetime) -> str:
         value = given.get(parameter.name, parameter.default)
@@ -72,6 +77,20 @@ class Query:
     def _signature(self) -> str:
         told = (f"{p.name} = {p.default}" if p.default is not None else p.name for p in self.parameters)
         return ", ".join(told) or "none"
+
+
+def _follows(name: str) -> dict[str, str]:
+    """What follows from a metric's SI name; raises QueryError when GPUs have no such metric."""
+    metrics: dict[str, Metric] = {metric.name: metric for metric in of_topic("gpu-samples")}
+    if name not in metrics:
+        raise QueryError(f"GPUs have no metric {name}; they have {', '.join(metrics)}")
+    metric = metrics[name]
+    return {
+        "metric_sum": f"{metric.column}_sum",
+        "metric_count": f"{metric.column}_count",
+        "metric_factor": repr(metric.factor),
+        "metric_decimals": str(max(0, 2 - round(math.log10(metric.factor)))),
+    }
 
 
 def moment(text: str, now: datetime) -> str:
@@ -100,14 +119,16 @@ def parse(name: str, text: str) -> Query:
     header = [line for line in lines if line.startswith("--")]
     sql = "\n".join(line for line in lines if not line.startswith("--")).strip().removesuffix(";")
     types = {use[1]: use[2].strip() for use in _USE.finditer(sql)}
+    asked = {parameter for parameter in types if not parameter.startswith("metric_")}
     told = [match for line in header if (match := _PARAMETER.fullmatch(line))]
     words = [line.removeprefix("--").strip() for line in header if not _PARAMETER.fullmatch(line)]
-    if {match[1] for match in told} != set(types) or not any(words):
+    if {match[1] for match in told} - {"metric"} != asked - {"metric"} or not any(words):
         raise QueryError(
             f"sql/queries/{name}.sql: its header must describe it, and just the parameters {sorted(types)}"
         )
     parameters = (
-        Parameter(match[1], types[match[1]], None if match[2] == "-" else match[2], match[3]) for match in told
+        Parameter(match[1], types.get(match[1], "String"), None if match[2] == "-" else match[2], match[3])
+        for match in told
     )
     return Query(name, " ".join(words), tuple(parameters), sql)
 

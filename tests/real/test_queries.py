@@ -275,12 +275,14 @@ def idle_gpu_hours_by_job(fleet: Fleet) -> Answer:
 
 
 def top_idle_gpus(fleet: Fleet) -> Answer:
-    rows = [
-        (*key, idle_s(found) / (len(found) * PERIOD_S), idle_s(found), mean(of(found, "gpu_util_permille", 0.001)))
-        for key, found in fleet.of_gpu().items()
-    ]
-    columns = ["host", "gpu", "uuid", "idle", "idle_s", "gpu_util"]
+    rows = [(*key, idle_s(found) / (len(found) * PERIOD_S), idle_s(found)) for key, found in fleet.of_gpu().items()]
+    columns = ["host", "gpu", "uuid", "idle", "idle_s"]
     return {"limit": "4"}, columns, sorted(rows, key=lambda found: (-found[3], *found[:3]))[:4]
+
+
+def top_idle_gpus_raw(fleet: Fleet) -> Answer:
+    given, columns, rows = top_idle_gpus(fleet)
+    return given, columns[:4], [row[:4] for row in rows]
 
 
 def host_raw(fleet: Fleet) -> Answer:
@@ -451,7 +453,7 @@ ANSWERS: Mapping[str, Callable[[Fleet], Answer]] = {
     "throttled_gpus": throttled_gpus,
     "top_disks": top_disks,
     "top_idle_gpus": top_idle_gpus,
-    "top_idle_gpus_raw": top_idle_gpus,
+    "top_idle_gpus_raw": top_idle_gpus_raw,
     "top_network": top_network,
 }
 

@@ -82,3 +82,18 @@ def test_every_shipped_query_asks_a_question() -> None:
     for query in queries.every():
         assert query.question.endswith("?"), query.name
         assert all(parameter.meaning for parameter in query.parameters)
+
+
+def test_what_follows_from_a_metric_is_filled_in() -> None:
+    text = "-- How much?\n-- @metric power_watts  which\nSELECT {metric_sum:Identifier} * {metric_factor:Float64}"
+    query = queries.parse("much", text)
+    assert [parameter.name for parameter in query.parameters] == ["metric"]
+    assert query.values({}) == {
+        "metric": "power_watts",
+        "metric_sum": "power_deciwatts_sum",
+        "metric_count": "power_deciwatts_count",
+        "metric_factor": "0.1",
+        "metric_decimals": "3",
+    }
+    with pytest.raises(QueryError, match=r"GPUs have no metric watts; they have gpu_util, .*power_watts"):
+        query.values({"metric": "watts"})
