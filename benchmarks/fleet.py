@@ -253,8 +253,11 @@ def generate(shape: Shape) -> Fleet:
     for name in ("sm", "occupancy", "tensor", "dram", "fp16", "fp32", "busy"):
         canvas.of[name] = np.clip(canvas.of[name], 0, 1)
     power, heat, clock = _power_and_heat(canvas)
-    jitter = lambda: 1 + canvas.rng.normal(0, 0.01, power.shape)  # noqa: E731
     of = canvas.of
+
+    def jitter() -> Floats:
+        return 1 + canvas.rng.normal(0, 0.01, power.shape)
+
     values = {
         "gpu_util_permille": np.round(100 * of["busy"]) * 10,  # NVML gives whole per cents
         "sm_active_permille": of["sm"] * 1000,
@@ -305,7 +308,7 @@ def main() -> None:
         [
             name,
             f"{a.mean():,.1f}",
-            f"{np.median(a):,.0f}",
+            f"{np.median(a.astype('f8')):,.0f}",
             f"{a.max():,}",
             f"{(a == 0).mean():.0%}",
             f"{(np.diff(a.astype('i8'), axis=1) == 0).mean():.0%}",

@@ -2,8 +2,8 @@
 
 Both hold the generated fleet (benchmarks/fleet.py) and are asked the same over the same window of whole hours: ours
 through the shipped named queries, in this process and in the format that its clients read (Native), VictoriaMetrics
-through MetricsQL by HTTP in JSON, its only format, with `nocache=1`; all expressions of a panel go to it in one `union`.
-The stores take turns. Printed is the quickest of the rounds, which is what each does when it has the machine to itself.
+through MetricsQL by HTTP in JSON, its only format, with `nocache=1`; all expressions of a panel go in one `union`. The
+stores take turns. Printed is the quickest round of each: what it does when it has the machine to itself.
 """
 
 import json
@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for `benchmarks`, when run as a file
 
@@ -77,7 +77,7 @@ def ask_theirs(victoria: Victoria, panel: Panel, shape: Shape) -> Callable[[], b
     """A function that asks the same of VictoriaMetrics."""
     if panel.ranged:
         # A step ends at its time: the first at since + step, the last at until.
-        window = {"start": shape.since + STEP_S, "end": shape.until, "step": STEP_S}
+        window: dict[str, Any] = {"start": shape.since + STEP_S, "end": shape.until, "step": STEP_S}
         return lambda: victoria.get("/api/v1/query_range", query=panel.metricsql, nocache=1, **window)
     return lambda: victoria.get("/api/v1/query", query=panel.metricsql, time=shape.until - 1, nocache=1)
 

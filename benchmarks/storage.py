@@ -97,12 +97,11 @@ def load_tables(client: Client, fleet: Fleet) -> Taken:
         wall, spent = wall + time.perf_counter() - start, spent + time.process_time() - used
     for table in ("gpu_samples", "gpu_heatmap_1m", "gpu_heatmap_1h", "fleet_windows_1m", "gpu_last"):
         client.command(f"OPTIMIZE TABLE {table} FINAL")
-    sizes = dict(
-        client.query(
-            "SELECT table, sum(bytes_on_disk) FROM system.parts "
-            "WHERE active AND database = currentDatabase() GROUP BY table"
-        ).result_rows
-    )
+    found = client.query(
+        "SELECT table, sum(bytes_on_disk) FROM system.parts "
+        "WHERE active AND database = currentDatabase() GROUP BY table"
+    ).result_rows
+    sizes = {str(table): int(taken) for table, taken in found}
     rest = f"minutes {sizes['gpu_heatmap_1m'] / 1e6:.1f} MB, hours {sizes['gpu_heatmap_1h'] / 1e6:.1f} MB"
     return Taken(sizes["gpu_samples"], wall, spent, rest)
 

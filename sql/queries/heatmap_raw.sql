@@ -11,8 +11,8 @@ SELECT
     host, gpu, uuid,
     toDateTime(first, 'UTC') AS start,
     arrayMap(
-        mean -> if(isNaN(mean), NULL, round(mean, {metric_decimals:UInt8})),
-        avgResample(first, last, step)({metric:Identifier}, toUInt32(ts))
+        mean -> if(isNaN(mean), NULL, round(mean * {metric_factor:Float64}, {metric_decimals:UInt8})),
+        avgResample(first, last, step)({metric_column:Identifier}, toUInt32(ts))
     ) AS values
 FROM gpu_samples
 WHERE ts >= toDateTime64(first, 3, 'UTC') AND ts < toDateTime64(last, 3, 'UTC')

@@ -6,8 +6,9 @@ A file's header says it: comment lines in plain words, then a line for each para
 
 with its default (a dash where it must be given) and its meaning; its type stands in the SQL, `{since:DateTime('UTC')}`.
 Times may be given as people say them: `now`, `-24h` (s, m, h, d, w before now), or in ISO 8601 (UTC unless it says so).
-What follows from `metric`, an SI name of a GPU's metric, is not asked for: `metric_sum` and `metric_count` (its columns
-in the rollups), `metric_factor` and `metric_decimals` (from their scale to SI, and how many decimals that is good for).
+What follows from `metric`, an SI name of a GPU's metric, is not asked for: `metric_column` (as it is stored),
+`metric_sum` and `metric_count` (in the rollups), `metric_factor` and `metric_decimals` (the scale to SI, and to how many
+decimals that is good).
 """
 
 import math
@@ -86,6 +87,7 @@ def _follows(name: str) -> dict[str, str]:
         raise QueryError(f"GPUs have no metric {name}; they have {', '.join(metrics)}")
     metric = metrics[name]
     return {
+        "metric_column": metric.column,
         "metric_sum": f"{metric.column}_sum",
         "metric_count": f"{metric.column}_count",
         "metric_factor": repr(metric.factor),

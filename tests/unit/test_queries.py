@@ -90,6 +90,7 @@ def test_what_follows_from_a_metric_is_filled_in() -> None:
     assert [parameter.name for parameter in query.parameters] == ["metric"]
     assert query.values({}) == {
         "metric": "power_watts",
+        "metric_column": "power_deciwatts",
         "metric_sum": "power_deciwatts_sum",
         "metric_count": "power_deciwatts_count",
         "metric_factor": "0.1",
