@@ -209,7 +209,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ablate", action="store_true", help="compare with ledger and tokens off")
     parser.add_argument("--kafka", action="store_true", help="on Apache Kafka instead of the embedded broker")
-    parser.add_argument("--rows", type=int, default=400_000)
+    parser.add_argument("--rows", type=int, default=600_000)
     parser.add_argument("--turns", type=int, help="default 7, with --ablate 11")
     asked = parser.parse_args()
     log.setup(Log(level="error"), "bench")

@@ -110,7 +110,7 @@ class Ingest:
 
     group: str = "warpmeter-ingest"
     topics: tuple[str, ...] = ()
-    batch_bytes: int = 8 << 20
+    batch_bytes: int = 24 << 20
     batch_rows: int = 200_000
     batch_age_s: float = 5.0
     budget_bytes: int = 64 << 20
