@@ -21,7 +21,7 @@ DENIED: Final = "{count} processes hide {what} from the agent; run it as root, o
 
 @dataclass(frozen=True)
 class JobsRaw:
-    """One look at all processes. `usage`: of the trees' members, None between event ticks.
+    """One look at all processes. `usage`: of the trees' members, None when none was due.
 
     `hidden`: how many processes do not show their environment; `silent`: how many members do not show their I/O.
     """
@@ -54,6 +54,8 @@ class JobSource:
         self._tracker: Tracker | None = None
         self._trees: list[Tree] = []
         self._labels: dict[Key, Mapping[str, str]] = {}
+        self._keys: frozenset[Key] = frozenset()
+        self._young: frozenset[Key] = frozenset()
 
     def read(self) -> JobsRaw:
         """List the processes, read the new ones, and on an event tick what the jobs use; raises OSError."""
@@ -64,12 +66,23 @@ class JobSource:
         if self._table.refresh() or not self._forest.settled:
             self._trees = self._forest.trees(processes, self._reads * self.period_s)
             self._labels = {tree.top.key: self._labels_of(tree) for tree in self._trees}
-        usage = self._usage(self._trees) if self._reads % self._event_reads == 0 else None
+        usage = self._usage(due) if (due := self._due()) else None
         if usage is not None:
             self._silent = sum(member.io is None for member in usage.values())
         self._reads += 1
         hidden = sum(process.hidden for process in processes.values())
         return JobsRaw(self._trees, usage, self._labels, hidden, self._silent)
+
+    def _due(self) -> Sequence[Tree]:
+        """The trees to measure now: all on an event tick, else those first seen by the read before.
+
+        So what a new job uses is known within two reads, not only at the next event tick.
+        """
+        keys = frozenset(tree.top.key for tree in self._trees)
+        young, self._young, self._keys = self._young, keys - self._keys, keys
+        if self._reads % self._event_reads == 0:
+            return self._trees
+        return [tree for tree in self._trees if tree.top.key in young]
 
     def parse(self, sample: Sample[JobsRaw], before: Sample[JobsRaw] | None) -> Reading:  # noqa: ARG002 - it remembers
         """Events of one tick."""
@@ -133,9 +146,8 @@ def container_labels(cgroup: bytes | None, status: bytes | None) -> dict[str, st
 
 
 def _by_tree(monotonic: float, trees: Sequence[Tree], usage: Mapping[int, ProcessUsage]) -> dict[Key, TreeUsage]:
-    return {
-        tree.top.key: summed(monotonic, [usage[pid] for pid in tree.pids if pid in usage]) for tree in trees
-    }  # fmt: skip
+    members = {tree.top.key: [usage[pid] for pid in tree.pids if pid in usage] for tree in trees}
+    return {key: summed(monotonic, found) for key, found in members.items() if found}
 
 
 def _by_gpu(trees: Sequence[Tree], uses: Sequence[GpuUse] | None) -> dict[Key, GpuHold] | None:

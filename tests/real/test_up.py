@@ -92,14 +92,12 @@ def test_counts_grow_and_agree_with_proc(running: Up) -> None:
 
 
 def test_a_python_process_of_a_shell_is_a_job_while_it_runs(running: Up) -> None:
-    started = time.time()
     shell = subprocess.Popen(["bash", "-c", f'"{sys.executable}" -c "$0"; true', BUSY])
     try:
         until(lambda: psutil.Process(shell.pid).children(), "the shell's child")
         child = psutil.Process(shell.pid).children()[0]
         mine = f"SELECT command, cpu_cores, rss_bytes, state FROM jobs WHERE has(pids, {child.pid})"
-        until(lambda: [row for row in running.query(mine) if row[1] and row[2]], "the job with what it uses", 25)
-        assert time.time() - started < 25
+        until(lambda: [row for row in running.query(mine) if row[1] and row[2]], "the job with what it uses", 15)
         said, cores, rss, state = running.query(mine)[0]
         assert BUSY.splitlines()[1] in said
         assert state == "running"
