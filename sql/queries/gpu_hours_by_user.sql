@@ -9,7 +9,7 @@ SELECT
     sum(used.gpu_util_seconds) / nullIf(sum(used.gpu_util_known_seconds), 0) AS gpu_util,
     sum(used.energy_joules) / 3.6e6 AS energy_kwh
 FROM job_windows_1h AS used
-LEFT JOIN (SELECT job_id, any(user) AS user FROM job_trees GROUP BY job_id) AS owner ON owner.job_id = used.job_id
+GLOBAL LEFT JOIN (SELECT job_id, any(user) AS user FROM job_trees GROUP BY job_id) AS owner ON owner.job_id = used.job_id
 WHERE used.window >= toStartOfHour({since:DateTime('UTC')}) AND used.window < {until:DateTime('UTC')}
 GROUP BY user
 HAVING gpu_hours > 0

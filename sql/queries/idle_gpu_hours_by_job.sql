@@ -10,7 +10,7 @@ SELECT
     sum(used.gpu_seconds) / 3600 AS gpu_hours,
     idle_gpu_hours / nullIf(gpu_hours, 0) AS idle
 FROM job_windows_1h AS used
-LEFT JOIN (SELECT job_id, any(job_trees.name) AS name, any(job_trees.user) AS user FROM job_trees GROUP BY job_id) AS owner
+GLOBAL LEFT JOIN (SELECT job_id, any(job_trees.name) AS name, any(job_trees.user) AS user FROM job_trees GROUP BY job_id) AS owner
     ON owner.job_id = used.job_id
 WHERE used.window >= toStartOfHour({since:DateTime('UTC')}) AND used.window < {until:DateTime('UTC')}
 GROUP BY job_id

@@ -7,8 +7,8 @@ A file's header says it: comment lines in plain words, then a line for each para
 with its default (a dash where it must be given) and its meaning; its type stands in the SQL, `{since:DateTime('UTC')}`.
 Times may be given as people say them: `now`, `-24h` (s, m, h, d, w before now), or in ISO 8601 (UTC unless it says so).
 What follows from `metric`, an SI name of a GPU's metric, is not asked for: `metric_column` (as it is stored),
-`metric_sum` and `metric_count` (in the rollups), `metric_factor` and `metric_decimals` (the scale to SI, and to how many
-decimals that is good).
+`metric_sum` and `metric_count` (in the rollups), `metric_factor` and `metric_decimals` (the scale to SI, and to how
+many decimals that is good).
 """
 
 import math

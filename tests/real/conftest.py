@@ -1,4 +1,4 @@
-"""The engine in this process: one a module, one database a test (a process can have one engine open at a time)."""
+"""The engine in this process: one a module (a process can have one engine open at a time)."""
 
 import secrets
 from collections.abc import Iterator
@@ -34,8 +34,8 @@ def admin(embedded: Store) -> Iterator[Client]:
 
 
 @pytest.fixture
-def tables(empty: Store, admin: Client) -> Iterator[Client]:
-    """A client in a database of this test's own with all tables and views."""
+def own_tables(empty: Store, admin: Client) -> Iterator[Client]:
+    """A client in a database of this test's own (`empty`) with all tables and views, for tests that change them."""
     migrate.apply(admin, empty)
     with closing(connect(empty)) as client:
         yield client
@@ -50,3 +50,15 @@ def shared_tables(embedded: Store) -> Iterator[Client]:
         migrate.apply(first, store)
     with closing(connect(store)) as client:
         yield client
+
+
+@pytest.fixture
+def tables(shared_tables: Client) -> Client:
+    """The shared tables, emptied; that also forgets the tokens they have seen."""
+    filled = shared_tables.query(
+        "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' "
+        "AND total_rows > 0 AND name NOT LIKE 'schema_%'"
+    ).result_rows
+    for (name,) in filled:
+        shared_tables.command(f"TRUNCATE TABLE {name}")
+    return shared_tables

@@ -45,32 +45,36 @@ def test_a_half_applied_migration_is_run_again(empty: Store, admin: Client) -> N
     assert migrate.plan(admin, empty) == ()
 
 
-def test_an_edited_migration_is_refused(empty: Store, admin: Client, tables: Client) -> None:
+def test_an_edited_migration_is_refused(empty: Store, admin: Client, own_tables: Client) -> None:
     name = migrate.migrations()[0].name
-    tables.command(f"INSERT INTO schema_migrations VALUES (1, '{name}', 'other', now64() + 1, 'test')")
+    own_tables.command(f"INSERT INTO schema_migrations VALUES (1, '{name}', 'other', now64() + 1, 'test')")
     with pytest.raises(MigrationError, match="its checksum differs"):
         migrate.plan(admin, empty)
 
 
-def test_a_view_whose_text_changed_is_made_anew_with_all_after_it(empty: Store, admin: Client, tables: Client) -> None:
+def test_a_view_whose_text_changed_is_made_anew_with_all_after_it(
+    empty: Store, admin: Client, own_tables: Client
+) -> None:
     first, *_ = migrate.views()
-    tables.command(f"INSERT INTO schema_migrations VALUES (0, '{first.name}', 'older', now64() + 1, 'test')")
+    own_tables.command(f"INSERT INTO schema_migrations VALUES (0, '{first.name}', 'older', now64() + 1, 'test')")
     assert [step.name for step in migrate.plan(admin, empty)] == [script.name for script in migrate.views()]
     time.sleep(1.1)  # the record above is from the future, so that it is the latest for the plan
     migrate.apply(admin, empty)
     assert migrate.plan(admin, empty) == ()
 
 
-def test_times_to_live_follow_the_settings(empty: Store, admin: Client, tables: Client) -> None:
+def test_times_to_live_follow_the_settings(empty: Store, admin: Client, own_tables: Client) -> None:
     shorter = replace(empty, raw_ttl_days=3, hour_ttl_days=400)
     steps = migrate.apply(admin, shorter)
     assert {step.kind for step in steps} == {"ttl"}
     assert migrate.plan(admin, shorter) == ()
     made = one(
-        tables, "SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = 'gpu_samples'"
+        own_tables, "SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = 'gpu_samples'"
     )
     assert "toIntervalDay(3)" in made
-    kept = one(tables, "SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = 'gpu_last'")
+    kept = one(
+        own_tables, "SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = 'gpu_last'"
+    )
     assert f"toIntervalDay({empty.minute_ttl_days})" in kept
 
 
@@ -81,13 +85,13 @@ def test_nothing_is_changed_while_spans_are_pending(empty: Store, admin: Client)
 
 
 def test_pending_spans_do_not_matter_when_there_is_nothing_to_change(
-    empty: Store, admin: Client, tables: Client
+    empty: Store, admin: Client, own_tables: Client
 ) -> None:
-    assert tables.database == empty.database
+    assert own_tables.database == empty.database
     assert migrate.apply(admin, empty, pending=lambda: ["gpu-samples/0: 5-9"]) == ()
 
 
-def test_two_at_once_are_refused_and_a_dead_ones_lock_is_not(empty: Store, admin: Client, tables: Client) -> None:
+def test_two_at_once_are_refused_and_a_dead_ones_lock_is_not(empty: Store, admin: Client, own_tables: Client) -> None:
     shorter = replace(empty, raw_ttl_days=2)
     lock = f"{empty.database}.schema_lock_of_another"
     admin.command(f"CREATE TABLE {lock} (x UInt8) ENGINE = Memory COMMENT '{migrate.holder()}'")
@@ -96,7 +100,7 @@ def test_two_at_once_are_refused_and_a_dead_ones_lock_is_not(empty: Store, admin
     admin.command(f"DROP TABLE {lock}")
     admin.command(f"CREATE TABLE {lock} (x UInt8) ENGINE = Memory COMMENT 'elsewhere:1'")
     assert migrate.apply(admin, shorter)
-    assert ask(tables, "SELECT name FROM system.tables WHERE name LIKE 'schema_lock%'") == []
+    assert ask(own_tables, "SELECT name FROM system.tables WHERE name LIKE 'schema_lock%'") == []
 
 
 @pytest.mark.parametrize("script", [*migrate.migrations(), *migrate.views()], ids=lambda script: script.name)
@@ -178,18 +182,18 @@ def test_an_insert_without_a_token_is_taken_and_says_so(tables: Client) -> None:
     ]
 
 
-def test_a_retry_after_a_view_failed_completes_without_doubling(tables: Client) -> None:
-    tables.command("CREATE TABLE broken (x UInt8) ENGINE = Memory")
-    tables.command(
+def test_a_retry_after_a_view_failed_completes_without_doubling(own_tables: Client) -> None:
+    own_tables.command("CREATE TABLE broken (x UInt8) ENGINE = Memory")
+    own_tables.command(
         "CREATE MATERIALIZED VIEW breaking TO broken AS "
         "SELECT throwIf(sum(samples) > 0, 'on purpose') AS x FROM gpu_heatmap_1m"
     )
     with pytest.raises(ClickHouseError, match="on purpose"):
-        land(tables, "gpu-samples", batch(100, 500), token(0, 9))
-    tables.command("DROP TABLE breaking")
-    land(tables, "gpu-samples", batch(100, 500), token(0, 9))
-    assert totals(tables) == [(200, 200 * 500)] * len(WHOLE)
-    assert ask(tables, "SELECT rows FROM ingest_batches") == [(200,)]
+        land(own_tables, "gpu-samples", batch(100, 500), token(0, 9))
+    own_tables.command("DROP TABLE breaking")
+    land(own_tables, "gpu-samples", batch(100, 500), token(0, 9))
+    assert totals(own_tables) == [(200, 200 * 500)] * len(WHOLE)
+    assert ask(own_tables, "SELECT rows FROM ingest_batches") == [(200,)]
 
 
 def test_half_a_million_rows_are_one_block(tables: Client) -> None:
@@ -220,16 +224,16 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("fields", REFUSED.values(), ids=REFUSED)
-def test_table_and_judge_refuse_the_same(shared_tables: Client, fields: dict[str, Any]) -> None:
+def test_table_and_judge_refuse_the_same(tables: Client, fields: dict[str, Any]) -> None:
     for table in ("gpu_samples", "gpu_samples_judge"):
         with pytest.raises(ClickHouseError):
-            land(shared_tables, "gpu-samples", [row("gpu-samples", **fields)], token(0, 0), table)
-    assert one(shared_tables, "SELECT count() FROM gpu_samples") == 0
+            land(tables, "gpu-samples", [row("gpu-samples", **fields)], token(0, 0), table)
+    assert one(tables, "SELECT count() FROM gpu_samples") == 0
 
 
-def test_a_refusal_names_its_rule(shared_tables: Client) -> None:
+def test_a_refusal_names_its_rule(tables: Client) -> None:
     with pytest.raises(ClickHouseError, match=r"Constraint `time_2020_to_2100`.*is violated"):
-        land(shared_tables, "gpu-samples", [gpu(0.0)], table="gpu_samples_judge")
+        land(tables, "gpu-samples", [gpu(0.0)], table="gpu_samples_judge")
 
 
 def test_what_is_absent_is_taken_and_reads_null(tables: Client) -> None:

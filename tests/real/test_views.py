@@ -9,7 +9,11 @@ from tests.tables import ask, land, one, row
 from warpmeter.store import Client
 
 NOW = float(int(time.time()))
-MINUTE = NOW // 60 * 60 - 600  # whole, and past
+
+
+@pytest.fixture(autouse=True)
+def _ages_count_from_the_tests_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.NOW", float(int(time.time())))
 
 
 def gpu(ts: float, host: str = "a", number: int = 0, **fields: Any) -> Any:
@@ -153,11 +157,12 @@ def test_a_job_that_only_started_is_there(tables: Client) -> None:
 
 
 def test_efficiency_shares_a_gpu_between_its_jobs(tables: Client) -> None:
+    minute = NOW // 60 * 60 - 600
     busy: dict[str, Any] = {"gpu_util_permille": 800, "sm_active_permille": 400, "power_deciwatts": 5000}
-    alone = [gpu(MINUTE + second, number=0, job_ids=["j"], **busy) for second in range(60)]
-    both = [gpu(MINUTE + second, number=1, job_ids=["j", "k"], gpu_util_permille=0) for second in range(60)]
+    alone = [gpu(minute + second, number=0, job_ids=["j"], **busy) for second in range(60)]
+    both = [gpu(minute + second, number=1, job_ids=["j", "k"], gpu_util_permille=0) for second in range(60)]
     land(tables, "gpu-samples", alone + both)
-    land(tables, "job-events", [event(MINUTE, "running", cpu_cores_milli=2000, gpu_uuids=["GPU-a0", "GPU-a1"])])
+    land(tables, "job-events", [event(minute, "running", cpu_cores_milli=2000, gpu_uuids=["GPU-a0", "GPU-a1"])])
     (found,) = ask(
         tables,
         "SELECT name, gpus, gpu_hours * 3600, wasted_gpu_hours * 3600, wasted, gpu_util, sm_active, tensor_active, "
