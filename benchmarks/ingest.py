@@ -225,7 +225,8 @@ def main() -> None:
         ground = Ground(broker, settings, folder, made(asked.rows))
         found: dict[str, list[float]] = {name: [] for name in contenders(asked.ablate)}
         for turn in range(-1, turns):
-            for number, (name, contender) in enumerate(contenders(asked.ablate).items()):
+            order = list(enumerate(contenders(asked.ablate).items()))
+            for number, (name, contender) in order if turn % 2 else reversed(order):
                 rate = contender(ground, f"turn{turn}x{number}")
                 if turn >= 0:  # the first turn warms up
                     found[name].append(rate)
