@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 from warpmeter import log, selfmetrics
 from warpmeter.consumers import letters
 from warpmeter.consumers.batch import Batch, Limits
 from warpmeter.consumers.broker import BrokerError, is_fatal, is_out_of_range
+from warpmeter.consumers.check import Checked, check
 from warpmeter.consumers.flight import (
     Backoff,
     Flight,
@@ -36,9 +36,9 @@ from warpmeter.consumers.lane import Began, Lane
 from warpmeter.consumers.ledger import Done, Fatal, Fenced, LedgerError, Retry
 from warpmeter.consumers.message import Message
 from warpmeter.consumers.shape import Look, looker
-from warpmeter.consumers.sink import Away, Broken
+from warpmeter.consumers.sink import Away
 from warpmeter.consumers.span import Partition
-from warpmeter.consumers.start import objection, past_window, plan
+from warpmeter.consumers.start import plan
 from warpmeter.schemas.topics import Topic
 from warpmeter.settings import Ingest
 
@@ -60,14 +60,6 @@ LAG = selfmetrics.gauge("warpmeter_ingest_lag_messages")
 LOST = selfmetrics.counter("warpmeter_ingest_lost_messages_total")
 STORE_ERRORS = selfmetrics.counter("warpmeter_ingest_store_errors_total")
 logger = log.get("ingest")
-
-
-@dataclass(frozen=True)
-class Checked:
-    """The starts of these lanes agree with the tables; replays of those in `skip` have landed long since."""
-
-    lanes: tuple[Lane, ...]
-    skip: tuple[Lane, ...]
 
 
 Answer = Report | Checked
@@ -291,7 +283,7 @@ class Loop:
 
     def _next_job(self) -> Callable[[], Answer] | None:
         if unchecked := [lane for lane in self._lanes.values() if not lane.checked and lane.uuid]:
-            return lambda: self._check(unchecked)
+            return lambda: check(unchecked, self._ports.history, self._ports.clock.now())
         if self._flight is None:
             self._flight = self._new_flight()
         if (flight := self._flight) is None:
@@ -322,48 +314,6 @@ class Loop:
                 flight.stage = "prepare"
                 self._go_away(why)
         return False
-
-    def _check(self, lanes: Sequence[Lane]) -> Answer:
-        """In the worker: does what the ledger says agree with what the tables hold?"""
-        skip = []
-        lives = {lane.uuid: lane.where.topic for lane in lanes}
-        lasts = {uuid: self._ports.history.last(topic, uuid) for uuid, topic in lives.items()}
-        for lane in lanes:
-            began = lane.began
-            last = lasts[began.start.uuid]
-            if isinstance(last, Away | Broken):
-                return _away_or_halt(last)
-            if why := objection(began.start, began.entry, last.get(began.start.where.number)):
-                return Halt(why)
-            match self._forgotten(began):
-                case Away() | Broken() as trouble:
-                    return _away_or_halt(trouble)
-                case Halt() as halt:
-                    return halt
-                case True:
-                    skip.append(lane)
-                case False:
-                    pass
-        return Checked(tuple(lanes), tuple(skip))
-
-    def _forgotten(self, began: Began) -> bool | Halt | Away | Broken:
-        """Whether a pending span is past the store's window and has landed; False: replay it. Halt: nobody knows."""
-        pending, history = began.start.pending, self._ports.history
-        if pending is None:
-            return False
-        since = history.inserts_since(pending.span.topic, pending.at)
-        if isinstance(since, Away | Broken):
-            return since
-        if not past_window(pending, self._ports.clock.now(), since):
-            return False
-        landed = history.landed(pending.span)
-        if landed is not False:
-            return landed
-        return Halt(
-            f"{began.start.where} was to insert {pending.span.first}-{pending.span.last} so long ago that the store "
-            f"may have forgotten whether it did, and ingest_batches has no such row: compare the table with the topic, "
-            f"then set the group's offset to {pending.span.last + 1} if the rows are there, or drop its metadata"
-        )
 
     def _wait(self, seconds: float) -> None:
         """Wait for the worker's answer, but not longer."""
@@ -595,7 +545,3 @@ class Loop:
 
     def _busy(self) -> bool:
         return self._job is not None or self._flight is not None or any(lane.closed for lane in self._lanes.values())
-
-
-def _away_or_halt(trouble: Away | Broken) -> Away | Halt:
-    return Halt(trouble.why) if isinstance(trouble, Broken) else trouble
