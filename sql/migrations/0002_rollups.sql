@@ -45,7 +45,7 @@
 
 {% macro window_columns(metrics) %}
 {% for column, type in metrics %}
-    `{{ column }}_count` SimpleAggregateFunction(sum, UInt64) CODEC(T64, ZSTD(1)),
+    `{{ column }}_count` SimpleAggregateFunction(sum, UInt64) CODEC(T64, LZ4),
     `{{ column }}_sum` SimpleAggregateFunction(sum, UInt64) CODEC(T64, ZSTD(1)),
     `{{ column }}_min` SimpleAggregateFunction(min, Nullable({{ type }})) CODEC(ZSTD(1)),
     `{{ column }}_max` SimpleAggregateFunction(max, Nullable({{ type }})) CODEC(ZSTD(1)){{ "," if not loop.last }}
@@ -112,9 +112,9 @@ SETTINGS ttl_only_drop_parts = 1, {{ dedup }};
 CREATE TABLE IF NOT EXISTS {{ local(rollup ~ "_" ~ step) }} {{ on_cluster }}
 (
 {% for key, type in keys %}
-    `{{ key }}` {{ type }} CODEC(ZSTD(1)),
+    `{{ key }}` {{ type }} CODEC(LZ4),
 {% endfor %}
-    `window` DateTime('UTC') COMMENT 'start of the window' CODEC(Delta, ZSTD(1)),
+    `window` DateTime('UTC') COMMENT 'start of the window' CODEC(Delta, LZ4),
     `samples` SimpleAggregateFunction(sum, UInt64) CODEC(T64, ZSTD(1)),
     `covered_ms` SimpleAggregateFunction(sum, UInt64) COMMENT 'time that the samples stand for' CODEC(T64, ZSTD(1)),
 {% if idle %}
