@@ -200,10 +200,12 @@ def load_victoria(victoria: Victoria, fleet: Fleet, si: bool = True) -> Taken:
 
 
 def _quiet(victoria: Victoria) -> None:
-    """Wait until its merges are done."""
-    used = -1.0
-    while victoria.cpu_s() - used > 0.1:
-        used = victoria.cpu_s()
+    """Wait until it has merged: no merge at work, twice in a row."""
+    still = 0
+    while still < 2:
+        lines = victoria.get("/metrics").decode().splitlines()
+        at_work = sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("vm_active_merges"))
+        still = 0 if at_work else still + 1
         time.sleep(2)
 
 

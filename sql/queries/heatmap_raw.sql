@@ -12,7 +12,7 @@ SELECT
     toDateTime(first, 'UTC') AS start,
     arrayMap(
         mean -> if(isNaN(mean), NULL, round(mean * {metric_factor:Float64}, {metric_decimals:UInt8})),
-        avgResample(first, last, step)({metric_column:Identifier}, toUInt32(ts))
+        avgResample(first * 1000, last * 1000, step * 1000)({metric_column:Identifier}, toUnixTimestamp64Milli(ts))
     ) AS values
 FROM gpu_samples
 WHERE ts >= toDateTime64(first, 3, 'UTC') AND ts < toDateTime64(last, 3, 'UTC')

@@ -58,8 +58,9 @@ WHERE {{ time }} >= {{ instant | replace('?', start) }} AND {{ time }} < {{ inst
 GROUP BY host, gpu, uuid
 {% endmacro %}
 
+{# In milliseconds, as ts is stored: seconds would cost a division a row. #}
 {% macro of_rows(condition) %}
-{{ heatmap("gpu_samples", "ts", "toDateTime64(?, 3, 'UTC')", "avgResample(" ~ start ~ ", " ~ end ~ ", " ~ step ~ ")({metric:Identifier}, toUInt32(ts))", condition) }}
+{{ heatmap("gpu_samples", "ts", "toDateTime64(?, 3, 'UTC')", "avgResample(" ~ start ~ " * 1000, " ~ end ~ " * 1000, " ~ step ~ " * 1000)({metric:Identifier}, toUnixTimestamp64Milli(ts))", condition) }}
 {% endmacro %}
 
 {# The weight is made a float: avgWeighted cuts a float value to an integer when its weight is one (seen in 26.9). #}
