@@ -15,6 +15,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,7 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -189,14 +190,22 @@ def load_victoria(victoria: Victoria, fleet: Fleet, si: bool = True) -> Taken:
         victoria.get("/api/v1/import", body)
         wall += time.perf_counter() - start
     cpu = victoria.cpu_s()
-    victoria.get("/internal/force_flush")
-    victoria.get("/internal/force_merge")
-    _quiet(victoria)
+    _merge(victoria)
     stored = counted(victoria, fleet)
     if stored != fleet.shape.values:
         raise SystemExit(f"VictoriaMetrics holds {stored:,} of {fleet.shape.values:,} values")
     index = size(victoria.folder / "indexdb")
     return Taken(size(victoria.folder / "data"), wall, cpu, f"index {index / 1e6:.1f} MB")
+
+
+def _merge(victoria: Victoria) -> None:
+    """Merge until it gets no smaller: what is still in memory at one merge takes part in the next."""
+    before = -1
+    while (now := size(victoria.folder / "data")) != before:
+        before = now
+        victoria.get("/internal/force_flush")
+        victoria.get("/internal/force_merge")
+        _quiet(victoria)
 
 
 def _quiet(victoria: Victoria) -> None:
@@ -217,8 +226,12 @@ def counted(victoria: Victoria, fleet: Fleet) -> int:
 
 
 def size(folder: Path) -> int:
-    """Bytes of all files, links counted once."""
-    seen = {file.stat().st_ino: file.stat().st_size for file in folder.rglob("*") if file.is_file()}
+    """Bytes of all files, links counted once; what a merge removes meanwhile is left out."""
+    seen: dict[int, int] = {}
+    for file in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            told = file.lstat()
+            seen[told.st_ino] = told.st_size if stat.S_ISREG(told.st_mode) else 0
     return sum(seen.values())
 
 
