@@ -4,6 +4,9 @@ Both hold the generated fleet (benchmarks/fleet.py) and are asked the same over 
 through the shipped named queries, in this process and in the format that its clients read (Native), VictoriaMetrics
 through MetricsQL by HTTP in JSON, its only format, with `nocache=1`; all expressions of a panel go in one `union`. The
 stores take turns. Printed is the quickest round of each: what it does when it has the machine to itself.
+
+The claims are for the default size. On a fleet of a few hundred GPUs both answer in milliseconds, and VictoriaMetrics
+sooner: planning a query takes 3 to 7 ms here, however little it reads.
 """
 
 import json
