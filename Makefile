@@ -1,4 +1,4 @@
-# `make up` and `make test` are all a newcomer needs. Everything lives in .venv; nothing else is touched.
+# `make up` and `make test` are all a newcomer needs. Code lives in .venv, data of `up` in ~/.local/share/warpmeter.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

@@ -116,7 +116,7 @@ def main() -> int:
         logger.error("cannot start", why=why)
         return EXIT_HALTED
     stop = Stop(GRACE_S + (READ_OUT_S if settings.ingest.read_out else 0))
-    selfmetrics.serve(settings.metrics.listen, settings.metrics.ingest_port)
+    selfmetrics.serve(settings.metrics, "ingest")
     # Open batches hold a few hundred thousand live tuples: collections are rare, for they would walk them all.
     gc.set_threshold(100_000, 20, 100)
     worker = ThreadPoolExecutor(1, "insert")

@@ -148,7 +148,7 @@ class Loop:
     def _log_start(self, began: Began) -> None:
         start = began.start
         if start.old_life:
-            logger.warning("the topic was made again: beginning at its start", partition=str(start.where))
+            logger.info("the topic was made again: beginning at its start", partition=str(start.where))
         if start.pending is not None:
             span = start.pending.span
             logger.info("replaying a declared span", partition=str(start.where), first=span.first, last=span.last)

@@ -10,8 +10,10 @@ from confluent_kafka import KafkaException  # noqa: E402
 
 from warpmeter import launch, log  # noqa: E402
 from warpmeter.producers import agent  # noqa: E402
+from warpmeter.producers.spool import SpoolTakenError  # noqa: E402
 from warpmeter.registry import RegistryError  # noqa: E402
 
+EXIT_HALTED = 78  # EX_CONFIG of sysexits.h: a restart does not help
 FLAGS = {"--once": "once", "--json": "as_json", "--dry-run": "dry_run"}
 
 
@@ -25,6 +27,9 @@ def main(arguments: list[str]) -> int:
     logger = log.setup(level, "agent")
     try:
         return agent.run(settings, agent.Options(**{FLAGS[flag]: True for flag in flags}))
+    except SpoolTakenError as error:
+        logger.error("cannot start", why=str(error))
+        return EXIT_HALTED
     except KafkaException as error:
         logger.error("kafka_refused_options", error=str(error.args[0]), next="correct [kafka] in the configuration")
         return 2

@@ -59,7 +59,7 @@ def run(settings: Settings, options: Options) -> int:
     if options.once:
         return once(settings.agent, Printer(options.as_json))
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # before any thread: they inherit it
-    _serve_metrics(settings)
+    selfmetrics.serve(settings.metrics, "agent")
     if options.dry_run:
         return _dry_run(settings, options)
     return _ship(settings)
@@ -186,13 +186,3 @@ class _Life:
             rows = self._board.rows(round(self._health_at * interval, 3))
             if rows:
                 self._publisher.publish(health.TOPIC, rows)
-
-
-def _serve_metrics(settings: Settings) -> None:
-    listen, port = settings.metrics.listen, settings.metrics.agent_port
-    try:
-        selfmetrics.serve(listen, port)
-    except OSError as error:
-        log.get("agent").warning(
-            "metrics_not_served", address=f"{listen}:{port}", error=str(error), next="set metrics.agent_port, or 0"
-        )

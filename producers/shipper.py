@@ -29,7 +29,7 @@ LARGEST: Final = 900_000
 
 
 def open_spool(agent: Agent, clock: Clock) -> Spool | None:
-    """The spool of the settings; None, with a warning, when it cannot be used."""
+    """The spool of the settings; None, with a warning, when it cannot be used. Raises SpoolTakenError."""
     try:
         return Spool(agent.spool_dir, Bounds(agent.spool_max_bytes, agent.spool_max_age_s), clock)
     except OSError as error:

@@ -41,6 +41,10 @@ class Bounds:
         return max(1, min(LARGEST_SEGMENT, self.max_bytes // SEGMENTS))
 
 
+class SpoolTakenError(Exception):
+    """Another agent has the spool; the message says what to do."""
+
+
 class Spool:
     """A queue of messages on disk; one process at a time, and within it one thread at a time.
 
@@ -49,7 +53,7 @@ class Spool:
     """
 
     def __init__(self, folder: Path, bounds: Bounds, clock: Clock) -> None:
-        """Open or make the spool in `folder`; raises OSError when it cannot be written or another process has it."""
+        """Open or make the spool in `folder`; raises OSError when it cannot, SpoolTakenError when another has it."""
         self.lost: Counter[Why] = Counter()
         self._folder, self._bounds, self._clock = folder, bounds, clock
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +62,10 @@ class Spool:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self._lock)
-            raise OSError(f"{folder} is in use by another agent; give each its own agent.spool_dir") from error
+            raise SpoolTakenError(
+                f"another agent of this host runs on the spool {folder}, and two would publish every sample twice: stop"
+                " it, or give this one an agent.spool_dir and an agent.host of its own"
+            ) from error
         self._segments = self._found()
         self._active: Segment | None = None
         self._drop_finished()

@@ -4,6 +4,7 @@ Unknown keys and impossible pairs are refused with the reason. Never imported by
 """
 
 import dataclasses
+import difflib
 import json
 import os
 import re
@@ -168,9 +169,16 @@ def _explain(error: ValidationError) -> str:
     lines = []
     for problem in error.errors():
         where = ".".join(str(step) for step in problem["loc"])
-        what = "unknown key" if problem["type"] == "unexpected_keyword_argument" else problem["msg"]
+        unknown = problem["type"] == "unexpected_keyword_argument"
+        what = f"unknown key{_meant(*problem['loc'])}" if unknown else problem["msg"]
         lines.append(f"{where}: {what}")
     return "the configuration cannot be used:\n  " + "\n  ".join(lines)
+
+
+def _meant(table: int | str, key: int | str, *_: int | str) -> str:
+    names = [field.name for field in dataclasses.fields(getattr(Settings(), str(table)))]
+    close = difflib.get_close_matches(str(key), names, 1)
+    return f"; did you mean {table}.{close[0]}?" if close else f"; [{table}] has {', '.join(names)}"
 
 
 def _refuse_impossible(settings: Settings) -> None:

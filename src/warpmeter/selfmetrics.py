@@ -5,6 +5,9 @@ from typing import Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
+from warpmeter import log
+from warpmeter.settings import Metrics
+
 Kind = Literal["counter", "gauge", "histogram"]
 
 
@@ -116,7 +119,15 @@ def histogram(name: str) -> Histogram:
     return metric
 
 
-def serve(listen: str, port: int) -> None:
-    """Serve `/metrics` from a thread of this process; port 0 serves none. Raises OSError when the port is taken."""
-    if port:
-        start_http_server(port, listen, registry=REGISTRY)
+def serve(metrics: Metrics, part: str) -> None:
+    """Serve `/metrics` of `part` from a thread of this process; port 0 serves none.
+
+    A port that is taken is a warning: a second part of a kind on one host works on without its own metrics.
+    """
+    port = int(getattr(metrics, f"{part}_port"))
+    try:
+        if port:
+            start_http_server(port, metrics.listen, registry=REGISTRY)
+    except OSError as error:
+        address, remedy = f"{metrics.listen}:{port}", f"set metrics.{part}_port to a free port, or to 0"
+        log.get(part).warning("own metrics are not served", address=address, why=error.strerror, next=remedy)

@@ -1,5 +1,6 @@
 """`warpmeter up`: from nothing to SQL that agrees with this host, and nothing lost or doubled by stopping it."""
 
+import itertools
 import json
 import os
 import secrets
@@ -22,7 +23,9 @@ from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Kafka
 from warpmeter.store import ClickHouseError
 
+pytestmark = pytest.mark.timeout(300)
 HOST_SAMPLES = TOPICS["host-samples"]
+THOUSANDS = itertools.count(0, 1000)  # a test's numbers are its own, whatever became of the others'
 BUSY = "import time\nx = bytearray(100 << 20)\nend = time.time() + 600\nwhile time.time() < end: pass"
 
 
@@ -68,9 +71,10 @@ def numbered(kafka: Kafka, first: int, count: int) -> None:
     assert not failed
 
 
-def landed(running: Up) -> tuple[int, int]:
-    """Rows of host `numbered`, and different numbers among them."""
-    rows, numbers = running.query("SELECT count(), uniqExact(uptime_s) FROM host_samples WHERE host = 'numbered'")[0]
+def landed(running: Up, first: int, end: int) -> tuple[int, int]:
+    """Rows of host `numbered` with numbers from `first` to before `end`, and different numbers among them."""
+    of_these = f"host = 'numbered' AND uptime_s >= {first} AND uptime_s < {end}"
+    rows, numbers = running.query(f"SELECT count(), uniqExact(uptime_s) FROM host_samples WHERE {of_these}")[0]
     return rows, numbers
 
 
@@ -146,37 +150,37 @@ def test_readers_cannot_write(running: Up) -> None:
 
 @pytest.mark.parametrize("part", ["ingest", "engine"])
 def test_a_killed_part_comes_back_and_nothing_is_lost_or_doubled(running: Up, part: str) -> None:
-    before, _ = landed(running)
-    numbered(running.kafka, before, 500)
+    first = next(THOUSANDS)
+    numbered(running.kafka, first, 500)
     os.kill(running.parts[part], signal.SIGKILL)
-    numbered(running.kafka, before + 500, 500)
-    await_numbers(running, before + 1000)
+    numbered(running.kafka, first + 500, 500)
+    await_numbers(running, first, first + 1000)
 
 
-def await_numbers(running: Up, count: int) -> None:
-    """All of them once; the engine may be away for a moment."""
+def await_numbers(running: Up, first: int, end: int) -> None:
+    """All numbers from `first` to before `end` once; the engine may be away for a moment."""
 
     def complete() -> bool:
         try:
-            return landed(running)[1] >= count
+            return landed(running, first, end)[1] >= end - first
         except ClickHouseError:
             return False
 
-    until(complete, f"{count} numbers", 60)
-    assert landed(running) == (count, count)
+    until(complete, f"numbers {first} to {end}", 100)
+    assert landed(running, first, end) == (end - first, end - first)
 
 
 def test_a_topic_deleted_and_made_again_loses_and_doubles_nothing(running: Up) -> None:
-    before, _ = landed(running)
-    numbered(running.kafka, before, 500)
-    await_numbers(running, before + 500)
+    first = next(THOUSANDS)
+    numbered(running.kafka, first, 500)
+    await_numbers(running, first, first + 500)
     admin = bus.admin(running.kafka)
     name = HOST_SAMPLES.full_name(running.kafka.topic_prefix)
     admin.delete_topics([name])[name].result()
     until(lambda: name not in admin.list_topics(timeout=5).topics, "the topic to be gone")
     topics.ensure(replace(running.kafka, partitions=1))
-    numbered(running.kafka, before + 500, 500)
-    await_numbers(running, before + 1000)
+    numbered(running.kafka, first + 500, 500)
+    await_numbers(running, first, first + 1000)
 
 
 def test_five_restarts_lose_and_double_nothing(tmp_path: Path, bus_of: Kafka | None) -> None:
@@ -187,7 +191,7 @@ def test_five_restarts_lose_and_double_nothing(tmp_path: Path, bus_of: Kafka | N
             numbered(running.kafka, turn * 1000, 1000)
             assert running.stop() == 0
     with up(tmp_path / "data", ports=ports, kafka=kafka) as running:
-        await_numbers(running, 5000)
+        await_numbers(running, 0, 5000)
         doubled = (
             "SELECT host, ts, count() FROM host_samples WHERE host != 'numbered' GROUP BY host, ts HAVING count() > 1"
         )

@@ -9,7 +9,7 @@ from tests.wait import until
 from warpmeter.producers import outbox
 from warpmeter.producers.segment import Position
 from warpmeter.producers.shipper import LARGEST, Shipper, open_spool
-from warpmeter.producers.spool import Spool
+from warpmeter.producers.spool import Spool, SpoolTakenError
 from warpmeter.schemas.generated.metric_samples_pb2 import Envelope as MetricEnvelope
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Agent, Kafka, Settings
@@ -249,5 +249,6 @@ def test_a_topic_that_nothing_acknowledges_is_named(settings: Settings, clock: F
 def test_the_spools_type_is_what_the_shipper_takes(settings: Settings, clock: FakeClock) -> None:
     spool = open_spool(settings.agent, clock)
     assert isinstance(spool, Spool)
-    assert open_spool(settings.agent, clock) is None  # taken
+    with pytest.raises(SpoolTakenError, match="stop it, or give this one"):
+        open_spool(settings.agent, clock)
     spool.close()

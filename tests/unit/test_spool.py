@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from warpmeter.producers import records
 from warpmeter.producers.segment import HEADER, Position, Segment, path_of
-from warpmeter.producers.spool import FIRST, Bounds, Spool
+from warpmeter.producers.spool import FIRST, Bounds, Spool, SpoolTakenError
 from warpmeter.wire import Envelope
 
 DAY_S = 86_400.0
@@ -174,7 +174,7 @@ def test_put_back_twice_keeps_order(tmp_path: Path) -> None:
 
 def test_a_second_agent_is_refused_with_what_to_do(tmp_path: Path) -> None:
     spool = open_spool(tmp_path)
-    with pytest.raises(OSError, match=r"in use by another agent; give each its own agent\.spool_dir"):
+    with pytest.raises(SpoolTakenError, match=r"another agent of this host runs on the spool"):
         open_spool(tmp_path)
     spool.close()
     open_spool(tmp_path).close()
@@ -341,7 +341,7 @@ def test_any_history_behaves_as_a_list(tmp_path_factory: pytest.TempPathFactory,
             out[model.taken] = found[1]
             model.taken += 1
         elif step == "done" and out:
-            index = max(out)
+            index = min(out)
             spool.done(out.pop(index))
             model.done.add(index)
         elif step == "commit":
@@ -353,6 +353,21 @@ def test_any_history_behaves_as_a_list(tmp_path_factory: pytest.TempPathFactory,
             spool = open_spool(folder, max_bytes=100_000)
     assert take_all(spool) == model.put[model.taken :]
     kill(spool)
+
+
+def test_what_is_delivered_out_of_order_is_not_sent_again_from_another_segment(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path, max_bytes=100_000)
+    spool.append(message(0))
+    assert spool.take() is not None  # seals the first segment
+    spool.append(message(1))
+    taken = spool.take()
+    assert taken is not None
+    spool.done(taken[1])
+    spool.commit()
+    kill(spool)
+    again = open_spool(tmp_path, max_bytes=100_000)
+    assert take_all(again) == [0]
+    kill(again)
 
 
 def test_a_length_that_is_no_length_is_not_believed() -> None:

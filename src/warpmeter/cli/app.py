@@ -187,7 +187,7 @@ def topics_command(
     else:
         said = [str(each).partition(": ") for each in differences]
         rows = [(t.name, t.partitions, "; ".join(what for name, _, what in said if name == t.name)) for t in wanted]
-        common.print_table("", ("topic", "partitions", "mended" if create else "differs"), rows)
+        common.print_table("", ("topic", "partitions", "created or mended" if create else "differs"), rows)
     raise typer.Exit(int(bool(differences) and not create))
 
 
@@ -259,11 +259,14 @@ def queries_command(
 
 @app.command()
 def status(as_json: Json = False, bootstrap_servers: Bootstrap = None, store: Dsn = None, data: Data = None) -> None:
-    """What runs, lag per partition, freshness of the tables, sick sources, last errors."""
+    """What runs, lag per partition, freshness of the tables, sick sources, last errors. Exit status 1 when something
+    does not answer or has stopped."""
     from warpmeter.cli import status as reporting
 
     settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers}, store={"dsn": store})
-    reporting.show(reporting.report(settings, data or settings.engine.data), as_json)
+    found = reporting.report(settings, data or settings.engine.data)
+    reporting.show(found, as_json)
+    raise typer.Exit(int(bool(found.problems) or any(part.state != "running" for part in found.parts)))
 
 
 @app.command()

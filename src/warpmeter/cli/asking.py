@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from warpmeter import queries, store
-from warpmeter.cli.common import out, print_json, print_table
+from warpmeter.cli.common import err, out, print_json, print_table
 from warpmeter.settings import Settings
 
 CHUNK: Final = 1 << 20
@@ -49,8 +49,12 @@ def run(settings: Settings, sql: str, chosen: str | None, values: Mapping[str, s
         return
     own = None if OWN_FORMAT.search(text) and chosen is None else chosen or TEXT
     with client.raw_stream(text, parameters=dict(values) or None, settings=_display(), fmt=own) as stream:
+        first = stream.read(CHUNK)
+        sys.stdout.buffer.write(first)
         shutil.copyfileobj(stream, sys.stdout.buffer, CHUNK)
     sys.stdout.buffer.flush()
+    if not first:
+        err.print("no rows", highlight=False)
 
 
 def _display() -> dict[str, int]:

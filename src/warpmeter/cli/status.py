@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,7 +10,7 @@ from warpmeter import store
 from warpmeter.cli import common
 from warpmeter.settings import Settings
 from warpmeter.up import logs
-from warpmeter.up.folder import Folder
+from warpmeter.up.folder import Folder, Running
 
 FRESHNESS: Final = """
 SELECT table, sum(rows) AS rows, count() AS spans, max(max_ts) AS newest,
@@ -49,14 +50,15 @@ class Report:
 
 def report(settings: Settings, data: Path) -> Report:
     """Ask everything that can be asked; nothing here raises for a part that does not answer."""
-    folder, problems = Folder(data), []
+    folder, problems = Folder(data), list[str]()
     running = folder.running()
-    if running is None:
-        problems.append(f"no `warpmeter up` runs on {data}")
     parts = [_part(name, pid) for name, pid in (running.parts.items() if running else ())]
     freshness = _asked(settings, FRESHNESS, problems)
     unhealthy = _asked(settings, UNHEALTHY, problems) if freshness else []
-    return Report(parts, freshness, _lag(settings, problems), unhealthy, _errors(folder), problems)
+    lag = _lag(settings, problems)
+    if running is None and problems:
+        problems.append(f"no `warpmeter up` runs on {data}; name your Kafka and ClickHouse, or start it")
+    return Report(parts, freshness, lag, unhealthy, _errors(folder, running), problems)
 
 
 def _part(name: str, pid: int) -> Part:
@@ -85,11 +87,14 @@ def _lag(settings: Settings, problems: list[str]) -> list[Mapping[str, Any]]:
     return status.lag(settings, problems)
 
 
-def _errors(folder: Folder) -> list[dict[str, Any]]:
+def _errors(folder: Folder, running: Running | None) -> list[dict[str, Any]]:
+    """The last warnings and errors of each part since `up` was started."""
+    since = datetime.fromtimestamp(running.started_at if running else 0.0, UTC).isoformat()
     return [
-        {"part": path.stem, "at": entry.get("timestamp", ""), "said": logs.worded(entry)}
+        {"part": path.stem, "at": entry["timestamp"], "said": logs.worded(entry)}
         for path in sorted(folder.logs.glob("*.log"))
         for entry in logs.problems(path, LOG_LINES)
+        if str(entry.get("timestamp", "")) >= since
     ]
 
 
@@ -102,9 +107,10 @@ def show(found: Report, as_json: bool) -> None:
         common.err.print(f"[yellow]![/] {problem}", highlight=False)
     parts = [(p.name, common.coloured(p.state), p.pid, _mebibytes(p.rss_bytes), _seconds(p.cpu_s)) for p in found.parts]
     _table("parts", ("part", "state", "pid", "memory", "CPU"), parts)
+    lag = [row for row in found.lag if row["end"]]  # a partition that never held a message says nothing
     for title, rows in (
         ("tables", found.freshness),
-        ("lag", found.lag),
+        ("lag", lag),
         ("sick", found.unhealthy),
         ("last errors", found.errors),
     ):

@@ -16,7 +16,7 @@ def main() -> int:
         engine.data, engine.listen, engine.port, engine.write_token, settings.store.database, engine.threads
     )
     try:
-        selfmetrics.serve(settings.metrics.listen, settings.metrics.engine_port)
+        selfmetrics.serve(settings.metrics, "engine")
         serve(options)
     except (StartError, OSError) as error:
         logger.error("cannot start", why=str(error))

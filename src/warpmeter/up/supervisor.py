@@ -27,7 +27,7 @@ class Part:
     name: str
     start: Callable[[], subprocess.Popen[bytes]]
     ready: Callable[[], bool] = lambda: True
-    ready_within_s: float = 30.0
+    ready_within_s: float = 60.0
     after_start: Callable[[], object] = lambda: None
     stop_within_s: float = 8.0
     stop_signal: int = signal.SIGTERM

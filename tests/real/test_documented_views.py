@@ -1,0 +1,42 @@
+"""docs/views.md: the stable interface in SQL, column by column, as the engine describes it."""
+
+from pathlib import Path
+
+from tests.tables import ask
+from warpmeter.store import Client
+
+PAGE = Path(__file__).parents[2] / "docs" / "views.md"
+VIEWS = {
+    "hosts": "one row a host: is it there, and how is it",
+    "gpus": "one row a GPU or MIG instance with its latest values; `state` is ok, gone or silent",
+    "jobs": "one row a job over all its hosts and ranks; `state` is running, ended or lost",
+    "job_efficiency": "one row a job: its GPU hours, and how well they were used",
+    "idle_gpus": "one row a GPU that does nothing: since when, and who holds it",
+    "source_health_now": "the last word of every source of every agent: what could not be read, and why",
+}
+HEATMAP = """## gpu_heatmap
+
+A view with parameters: one row a GPU, with an array of one value a step.
+
+```sql
+SELECT * FROM gpu_heatmap(metric = 'gpu_util', since = now() - 3600, until = now(), step_s = 60)
+```
+
+`metric` is the SI name of any GPU metric (docs/metrics.md); the rollup of minutes or hours is used where the step allows.
+"""
+
+
+def page(tables: Client) -> str:
+    """The page as it should be."""
+    parts = ["# Views\n\nWhat analysts use; names and meanings stay. Kept current by a test.\n"]
+    for view, meaning in VIEWS.items():
+        columns = ask(tables, f"DESCRIBE {view}")
+        lines = [f"| `{name}` | {kind} |" for name, kind, *_ in columns]
+        parts.append("\n".join([f"## {view}\n\n{meaning}\n\n| column | type |\n|---|---|", *lines]) + "\n")
+    return "\n".join([*parts, HEATMAP])
+
+
+def test_the_page_says_what_the_views_have(tables: Client, update: bool) -> None:
+    if update:
+        PAGE.write_text(page(tables))
+    assert PAGE.read_text() == page(tables), "run pytest with --update, and look at what changed"
