@@ -22,7 +22,7 @@ A view with parameters: one row a GPU, with an array of one value a step.
 SELECT * FROM gpu_heatmap(metric = 'gpu_util', since = now() - 3600, until = now(), step_s = 60)
 ```
 
-`metric` is the SI name of any GPU metric (docs/metrics.md); the rollup of minutes or hours is used where the step allows.
+`metric` is the SI name of any GPU metric (docs/metrics.md); a rollup is used where the step allows.
 """
 
 
