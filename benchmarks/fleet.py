@@ -74,10 +74,15 @@ class Shape:
 
 @dataclass(frozen=True)
 class Fleet:
-    """The values: stored column to an array of GPUs by ticks; GPU `i` is number `i % 8` of host `i // 8`."""
+    """The values: stored column to an array of GPUs by ticks; GPU `i` is number `i % 8` of host `i // 8`.
+
+    `columns` are as the agent publishes them, `published` the same as exporters do: SI units, ratios to six decimals,
+    milliwatts, single bytes per second.
+    """
 
     shape: Shape
     columns: dict[str, Ints]
+    published: dict[str, Floats]
 
     def host(self, gpu: int) -> str:
         """The host of a GPU."""
@@ -276,7 +281,24 @@ def generate(shape: Shape) -> Fleet:
         "nvlink_tx_megabytes_per_s": of["nvlink"] * jitter() / 1e6,
         "nvlink_rx_megabytes_per_s": of["nvlink"] * jitter() / 1e6,
     }
-    return Fleet(shape, {name: np.round(np.maximum(0, values[name])).astype(kind) for name, kind in COLUMNS.items()})
+    positive = {name: np.maximum(0, value) for name, value in values.items()}
+    return Fleet(
+        shape,
+        {name: np.round(positive[name]).astype(kind) for name, kind in COLUMNS.items()},
+        {name: _published(name, value) for name, value in positive.items()},
+    )
+
+
+def _published(column: str, value: Floats) -> Floats:
+    """What an exporter gives for a value that is not yet rounded to our scale."""
+    if column in ("gpu_util_permille", "power_deciwatts"):
+        return np.round(value / 1000, 2) if column == "gpu_util_permille" else np.round(value / 10, 3)
+    if column.endswith("_permille"):
+        return np.round(value / 1000, 6)
+    if column.endswith("_megabytes_per_s"):
+        return np.round(value * 1e6)
+    whole = np.round(value)
+    return whole * (1 << 20) if column.endswith("_mebibytes") else whole * 1e6 if column.endswith("hertz") else whole
 
 
 def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

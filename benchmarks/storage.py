@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -166,26 +166,38 @@ class Victoria:
         self._log.close()
 
 
-def import_lines(fleet: Fleet, first: int, ticks: int, si: bool) -> bytes:
+Form = Literal["published", "si", "stored"]
+"""How VictoriaMetrics is given the values: as exporters do, at our precision in SI units, or as our stored integers."""
+
+
+def as_given(fleet: Fleet, column: str, ticks: slice, form: Form) -> list[list[float]]:
+    """The values of a column over some ticks, GPU by GPU."""
+    if form == "published":
+        some = fleet.published[column][:, ticks]
+        lists: list[list[float]] = (some.astype("i8") if (some % 1 == 0).all() else some).tolist()
+        return lists
+    factor, stored = FACTORS[column] if form == "si" else 1.0, fleet.columns[column][:, ticks].astype("i8")
+    lists = (stored * int(factor) if factor >= 1 else np.round(stored * factor, 3)).tolist()
+    return lists
+
+
+def import_lines(fleet: Fleet, first: int, ticks: int, form: Form) -> bytes:
     """JSON lines of all series over some ticks."""
     shape = fleet.shape
     stamps = json.dumps([1000 * (shape.since + shape.step_s * tick) for tick in range(first, first + ticks)])
     lines = []
-    for column, values in fleet.columns.items():
-        factor = FACTORS[column] if si else 1.0
-        some = values[:, first : first + ticks].astype("i8")
-        exact = (some * int(factor) if factor >= 1 else np.round(some * factor, 3)).tolist()
-        for gpu, series in enumerate(exact):
+    for column in fleet.columns:
+        for gpu, series in enumerate(as_given(fleet, column, slice(first, first + ticks), form)):
             labels = f'{{"__name__":"gpu_{column}","host":"{fleet.host(gpu)}","gpu":"{gpu % GPUS}"}}'
             lines.append(f'{{"metric":{labels},"values":{json.dumps(series)},"timestamps":{stamps}}}')
     return "\n".join(lines).encode()
 
 
-def load_victoria(victoria: Victoria, fleet: Fleet, si: bool = True) -> Taken:
-    """Import the fleet, ten minutes at once, and merge it; in SI units or as our stored integers."""
+def load_victoria(victoria: Victoria, fleet: Fleet, form: Form) -> Taken:
+    """Import the fleet in this form, ten minutes at once, and merge it."""
     width, wall = BATCH_S // fleet.shape.step_s, 0.0
     for first in range(0, fleet.shape.ticks, width):
-        body = import_lines(fleet, first, min(width, fleet.shape.ticks - first), si)
+        body = import_lines(fleet, first, min(width, fleet.shape.ticks - first), form)
         start = time.perf_counter()
         victoria.get("/api/v1/import", body)
         wall += time.perf_counter() - start
@@ -245,10 +257,10 @@ def scratch() -> Iterator[Path]:
         yield Path(folder)
 
 
-def measured_victoria(folder: Path, fleet: Fleet, si: bool) -> Taken:
+def measured_victoria(folder: Path, fleet: Fleet, form: Form) -> Taken:
     """A VictoriaMetrics of its own for one way of writing the values."""
     with closing(Victoria(folder)) as victoria:
-        return load_victoria(victoria, fleet, si)
+        return load_victoria(victoria, fleet, form)
 
 
 def main() -> int:
@@ -261,8 +273,8 @@ def main() -> int:
     with scratch() as folder:
         with tables(folder / "tables") as client:
             ours = load_tables(client, fleet)
-        si = measured_victoria(folder / "si", fleet, si=True)
-        scaled = measured_victoria(folder / "scaled", fleet, si=False)
+        si = measured_victoria(folder / "si", fleet, "si")
+        scaled = measured_victoria(folder / "scaled", fleet, "stored")
     stores = (("warpmeter, gpu_samples", ours), ("VictoriaMetrics, SI", si), ("VictoriaMetrics, our integers", scaled))
     rows = [_line(name, taken, ours, shape.values) for name, taken in stores]
     title = f"{shape.values:,} values of {shape.gpus:,} GPUs over {shape.hours} h"

@@ -11,3 +11,4 @@ WHERE window >= toStartOfHour({since:DateTime('UTC')}) AND window < {until:DateT
 GROUP BY host, gpu, uuid
 ORDER BY idle DESC, host, gpu, uuid
 LIMIT {limit:UInt32}
+SETTINGS optimize_aggregation_in_order = 1

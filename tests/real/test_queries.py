@@ -300,6 +300,12 @@ def host_raw(fleet: Fleet) -> Answer:
     return {"host": "bee"}, ["gpu", "gpu_util", "power_watts", "fb_used_bytes"], rows
 
 
+def host_stored(fleet: Fleet) -> Answer:
+    names = ["gpu", "gpu_util_permille", "power_deciwatts", "fb_used_mebibytes", "sm_clock_megahertz"]
+    of_host = (samples for (host, _, _), samples in fleet.of_gpu().items() if host == "bee")
+    return {"host": "bee"}, names, [tuple(sample[name] for name in names) for samples in of_host for sample in samples]
+
+
 def hottest_gpus(fleet: Fleet) -> Answer:
     rows = [
         (*key[:2], max(of(found, "temperature_celsius")), mean(of(found, "temperature_celsius")), None)
@@ -443,6 +449,7 @@ ANSWERS: Mapping[str, Callable[[Fleet], Answer]] = {
     "heatmap_raw": heatmap_raw,
     "host_pressure": host_pressure,
     "host_raw": host_raw,
+    "host_stored": host_stored,
     "hottest_gpus": hottest_gpus,
     "idle_gpu_hours_by_job": idle_gpu_hours_by_job,
     "ingest_freshness": ingest_freshness,
