@@ -60,10 +60,6 @@ class Flight:
         """What its batches hold in memory, about."""
         return sum(batch.memory_bytes for batch in (*self.batches, *self.returned))
 
-    def of(self, where: Partition) -> bool:
-        """Whether a batch of this partition is still under way."""
-        return any(batch.span.where == where for batch in self.batches)
-
     def drop_given_up(self) -> None:
         """Leave out the batches of partitions that were given up."""
         self.batches = [batch for batch in self.batches if not self.holds[batch.span.where].given_up]

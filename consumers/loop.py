@@ -188,7 +188,7 @@ class Loop:
 
     def _inserting(self, partitions: Iterable[Partition]) -> bool:
         flight = self._flight
-        return flight is not None and flight.declared_at is not None and any(flight.of(where) for where in partitions)
+        return flight is not None and flight.declared_at is not None and not flight.holds.keys().isdisjoint(partitions)
 
     def _settle(self, lanes: Sequence[Lane]) -> None:
         """Write what landed of these lanes; what cannot be written now is replayed by whoever comes next."""
@@ -304,6 +304,7 @@ class Loop:
         match self._pilot.declare(flight):
             case Done():
                 flight.stage = "insert"
+                self._superseded(flight)
                 return True
             case Fatal(why):
                 self._halt = why
@@ -314,6 +315,13 @@ class Loop:
                 flight.stage = "prepare"
                 self._go_away(why)
         return False
+
+    def _superseded(self, flight: Flight) -> None:
+        """A declare says what a settle of the span before would: writing that now would undo the declare."""
+        for batch in flight.batches:
+            lane = self._lane_of(flight, batch)
+            if lane is not None and batch.span.topic not in flight.orphaned:
+                lane.landed_to = None
 
     def _wait(self, seconds: float) -> None:
         """Wait for the worker's answer, but not longer."""

@@ -132,12 +132,12 @@ class World:
     def produce_bad(self, value: bytes | None, headers: Headers | None, partition: int = 0) -> int:
         return self.topics.produce(Partition(TOPIC, partition), value, headers)
 
-    def start(self, *partitions: Partition) -> "Process":
-        """A process of the group that gets `partitions` at its first poll."""
+    def start(self, *partitions: Partition, worker: Executor | None = None) -> "Process":
+        """A process of the group that gets `partitions` at its first poll; `worker` runs its jobs, else it does."""
         broker = MemoryBroker(self.topics)
         wrap = self.fuse.wrap
         ports = Ports(wrap(broker), wrap(self.ledger), wrap(self.sink), wrap(self.sink), wrap(self.letters), self.clock)
-        loop = Loop(ports, self.ingest, {TOPIC: HOSTS}, Inline(), "here")
+        loop = Loop(ports, self.ingest, {TOPIC: HOSTS}, worker or Inline(), "here")
         broker.give(partitions)
         return Process(self, broker, loop)
 
