@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import BinaryIO, Final
 
 from warpmeter.settings import Settings
@@ -32,9 +33,9 @@ def command(module: str, descriptor: int, arguments: Sequence[str] = ()) -> list
     return [sys.executable, "-m", module, str(descriptor), *arguments]
 
 
-def die_with_parent() -> None:
-    """In a child before exec: ask for SIGTERM when the parent is gone, so that a killed parent leaves nothing."""
-    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+def die_with_parent(by: int) -> None:
+    """In a child before exec: ask for signal `by` when the parent is gone, so that a killed parent leaves nothing."""
+    _LIBC.prctl(PR_SET_PDEATHSIG, by)
 
 
 def child(
@@ -42,6 +43,7 @@ def child(
     log: BinaryIO | None = None,
     descriptors: Sequence[int] = (),
     environment: Mapping[str, str] | None = None,
+    death_signal: int = signal.SIGTERM,
 ) -> subprocess.Popen[bytes]:
     """A child in its own process group (a terminal's Ctrl-C goes to its parent alone) that dies with its parent.
 
@@ -52,7 +54,7 @@ def child(
         pass_fds=descriptors,
         env=environment,
         process_group=0,
-        preexec_fn=die_with_parent,  # one ctypes call; the supervisor has no threads
+        preexec_fn=partial(die_with_parent, death_signal),  # one ctypes call; the supervisor has no threads
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,

@@ -44,6 +44,16 @@ def test_a_part_that_ends_for_good_stops_all_with_its_last_words(supervisor: Sup
         supervisor.check()
 
 
+def test_a_restart_that_fails_counts_as_an_end_and_is_tried_again(supervisor: Supervisor) -> None:
+    ready = iter([True, False, False, True])
+    supervisor.start([part("a", SLEEP, ready=lambda: next(ready), ready_within_s=0.0)])
+    supervisor._children["a"].process.kill()
+    supervisor._children["a"].process.wait()
+    supervisor.check()
+    assert supervisor._children["a"].process.poll() is None
+    assert len(supervisor._children["a"].starts) > 2
+
+
 def test_a_part_that_never_gets_ready_is_named(supervisor: Supervisor) -> None:
     with pytest.raises(UpError, match="the a was not ready within 0 s: last words of a"):
         supervisor.start([part("a", SLEEP, ready=lambda: False, ready_within_s=0.2)])

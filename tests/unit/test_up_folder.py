@@ -84,4 +84,11 @@ def test_a_long_log_is_set_aside_and_its_writer_goes_on(tmp_path: Path, monkeypa
         logs.trim(log)
         writer.write(b"after")
     assert log.read_bytes() == b"after"
-    assert (tmp_path / "part.log.1").read_bytes() == b"x" * 20
+    assert (tmp_path / "part.log.1").read_bytes().endswith(b"x" * 20)
+
+
+def test_last_words_are_of_the_last_start(tmp_path: Path) -> None:
+    log = tmp_path / "part.log"
+    log.write_text('{"event": "old trouble", "level": "error"}\n')
+    logs.open_log(log).close()
+    assert "it said nothing" in logs.last_words(log)

@@ -2,17 +2,23 @@
 
 import json
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 MAX_BYTES: Final = 16 << 20
 TAIL_BYTES: Final = 64 << 10
+STARTING: Final = "starting"
 
 
 def open_log(path: Path) -> BinaryIO:
-    """Open for appending; what an earlier run left over `MAX_BYTES` is set aside first."""
+    """Open for appending, with a line that a start begins; what is over `MAX_BYTES` is set aside first."""
     trim(path)
-    return path.open("ab")
+    file = path.open("ab")
+    begin = {"event": STARTING, "level": "info", "timestamp": datetime.now(UTC).isoformat()}
+    file.write(json.dumps(begin).encode() + b"\n")
+    file.flush()
+    return file
 
 
 def trim(path: Path) -> None:
@@ -53,11 +59,17 @@ def problems(path: Path, last: int = 5) -> list[dict[str, Any]]:
 
 
 def last_words(path: Path) -> str:
-    """Why a part ended: its last error, else its last line."""
-    lines = [line for line in _tail(path) if line.strip()]
+    """Why a part ended: the last error since its start, else its last line."""
+    lines: list[str] = []
+    for line in _tail(path):
+        entry = _parsed(line)
+        if entry is not None and entry.get("event") == STARTING:
+            lines = []
+        elif line.strip():
+            lines.append(line)
     if not lines:
         return f"it said nothing; see {path}"
     if (entry := _parsed(lines[-1])) is None:
         return lines[-1].strip()
-    errors = [entry for entry in problems(path, 1) if entry["level"] != "warning"]
-    return worded(errors[0] if errors else entry)
+    errors = [said for line in lines if (said := _parsed(line)) and said.get("level") in ("error", "critical")]
+    return worded(errors[-1] if errors else entry)

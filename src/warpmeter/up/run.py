@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any, Final
 
 from warpmeter import launch, log, migrate, tansu, topics
+from warpmeter.consumers import status
 from warpmeter.settings import Kafka, Metrics, Settings, Store
 from warpmeter.store import ClickHouseError, connect, reason
 from warpmeter.up import logs
@@ -38,6 +39,10 @@ class Plan:
     embedded_store: bool
     demo: bool
     broker_port: int
+
+    def pending(self) -> list[str]:
+        """Spans that must land before tables change; those of an in-memory broker ended with it."""
+        return [] if self.embedded_bus else status.pending(self.settings)
 
 
 def plan(settings: Settings, data: Path, bootstrap: str | None, dsn: str | None, demo: bool, broker_port: int) -> Plan:
@@ -136,7 +141,9 @@ def _spawn(asked: Plan, name: str, module: str, arguments: Sequence[str] = ()) -
 def _broker(asked: Plan) -> Part:
     def start() -> subprocess.Popen[bytes]:
         with logs.open_log(asked.folder.logs / "broker.log") as file:
-            return launch.child(tansu.command(asked.broker_port), file, environment=tansu.environment())
+            return launch.child(
+                tansu.command(asked.broker_port), file, environment=tansu.environment(), death_signal=signal.SIGKILL
+            )
 
     return Part(
         "broker",
@@ -152,7 +159,7 @@ def _engine(asked: Plan) -> Part:
         "engine",
         lambda: _spawn(asked, "engine", "warpmeter.engine"),
         ready=_answers(f"http://127.0.0.1:{asked.settings.engine.port}/ping"),
-        after_start=lambda: migrate_store(asked.settings.store),
+        after_start=lambda: migrate_store(asked.settings.store, asked.pending),
     )
 
 
@@ -164,11 +171,11 @@ def ensure_topics(kafka: Kafka) -> None:
         raise UpError(f"cannot prepare the topics: {error}") from error
 
 
-def migrate_store(store: Store) -> None:
-    """Bring the tables up to date; raises UpError when they cannot be."""
+def migrate_store(store: Store, pending: Callable[[], list[str]] = migrate.nothing_pending) -> None:
+    """Bring the tables up to date; raises UpError when they cannot be, also while spans are `pending`."""
     try:
         with connect(store, database="default") as client:
-            migrate.apply(client, store)
+            migrate.apply(client, store, pending)
     except (migrate.MigrationError, ClickHouseError) as error:
         raise UpError(f"cannot prepare the tables: {reason(error)}") from error
 
@@ -198,7 +205,7 @@ def _prepare_existing(asked: Plan) -> None:
     if not asked.embedded_bus:
         ensure_topics(asked.settings.kafka)
     if not asked.embedded_store:
-        migrate_store(asked.settings.store)
+        migrate_store(asked.settings.store, asked.pending)
 
 
 def _announce(asked: Plan, supervisor: Supervisor, started_at: float) -> None:

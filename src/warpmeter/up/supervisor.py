@@ -89,14 +89,27 @@ class Supervisor:
             self._restart(child)
 
     def _restart(self, child: _Child) -> None:
+        """Until it is up again; a start that fails counts like an end."""
+        while not self.stopping:
+            self._refuse_hopeless(child)
+            name, status = child.part.name, child.process.returncode
+            self._log.warning("restarting", child=name, status=status, said=self._explain(name))
+            self._clock.sleep(min(0.2 * 2 ** len(child.starts), 5.0))
+            child.starts.append(self._clock.monotonic())
+            try:
+                self._start_again(child)
+            except UpError as error:
+                self._log.warning("did not come up", child=name, why=str(error))
+                self._stop(child)
+            else:
+                return
+
+    def _refuse_hopeless(self, child: _Child) -> None:
+        """Raises UpError for a part that says that a restart does not help, or that has ended too often."""
         name, now = child.part.name, self._clock.monotonic()
         child.starts = [at for at in child.starts if now - at < RESTART_WINDOW_S]
         if child.process.returncode == PERMANENT or len(child.starts) >= RESTARTS_ALLOWED:
             raise UpError(f"the {name} stopped (status {child.process.returncode}): {self._explain(name)}")
-        self._log.warning("restarting", child=name, status=child.process.returncode, said=self._explain(name))
-        self._clock.sleep(min(0.2 * 2 ** len(child.starts), 5.0))
-        child.starts.append(self._clock.monotonic())
-        self._start_again(child)
 
     def _start_again(self, child: _Child) -> None:
         child.process = child.part.start()
