@@ -14,6 +14,7 @@ from warpmeter.consumers.ledger import (
     Declared,
     Done,
     Entry,
+    Foreign,
     LedgerError,
     Outcome,
     Retry,
@@ -29,6 +30,19 @@ VERSION: Final = 1
 def ledger_path(folder: Path, group: str) -> Path:
     """The file of a group's ledger; reading it needs no lock, for it is replaced whole."""
     return folder / f"ledger-{group}.json"
+
+
+def _record(entry: object) -> tuple[Partition, tuple[int, str]]:
+    """One record of the file; raises ValueError for what `encode` never wrote, as nobody else writes here."""
+    match entry:
+        case [str(topic), int(number), int(offset), str(text)] if number >= 0 and offset >= 0:
+            where = Partition(topic, number)
+        case _:
+            raise ValueError(f"record {str(entry)[:200]} is not [topic, partition, offset, metadata]")
+    found = decode(where, offset, text)
+    if isinstance(found, Foreign):
+        raise ValueError(f"record of {where} at offset {offset}: {found.why}")
+    return where, (offset, text)
 
 
 class FileLedger:
@@ -54,13 +68,17 @@ class FileLedger:
 
     def _read(self) -> dict[Partition, tuple[int, str]]:
         try:
-            stored = json.loads(self._path.read_text())
-            if stored["version"] != VERSION:
+            stored = json.loads(self._path.read_text(encoding="utf-8"))
+            if isinstance(stored["version"], int) and stored["version"] > VERSION:
                 raise LedgerError(f"{self._path} is of version {stored['version']}: written by a newer warpmeter")
-            return {Partition(topic, int(number)): (offset, text) for topic, number, offset, text in stored["records"]}
+            if stored["version"] != VERSION:
+                raise ValueError(f"version {stored['version']!r}")
+            return dict(_record(entry) for entry in stored["records"])
         except FileNotFoundError:
             return {}
-        except (ValueError, KeyError, TypeError) as error:
+        except OSError as error:
+            raise LedgerError(f"cannot read {self._path}: {error.strerror}; let this user read it") from error
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             what = "restore it, or empty the tables together with it: without it rows would be lost or doubled"
             raise LedgerError(f"{self._path} is damaged ({error!r}); {what}") from error
 

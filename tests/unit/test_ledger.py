@@ -110,6 +110,44 @@ def test_a_damaged_ledger_file_stops_the_start(tmp_path: Path, text: str) -> Non
         FileLedger(tmp_path, "group")
 
 
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ('["warpmeter.host-samples",0,"5",null]', "['warpmeter.host-samples', 0, '5', None] is not [topic, partition,"),
+        ('["t",0,5,null]', "is not [topic"),
+        ('["t",0,5,7]', "is not [topic"),
+        ('["t","0",5,"{}"]', "is not [topic"),
+        ('[null,0,5,"{}"]', "is not [topic"),
+        ('["t",0,5.5,"{}"]', "is not [topic"),
+        ('["t",0,-1,"{\\"topic\\":\\"life\\"}"]', "is not [topic"),
+        ('{"a":1,"b":2,"c":3,"d":4}', "is not [topic"),
+        ('["t",3,5,"notjson"]', "record of t[3] at offset 5: unreadable metadata 'notjson'"),
+        ('["t",3,5,""]', "record of t[3] at offset 5: no metadata of ours"),
+        ('["t",3,5,"{\\"topic\\":\\"life\\",\\"upto\\":4,\\"at\\":1}"]', "record of t[3] at offset 5: unreadable"),
+    ],
+)
+def test_a_damaged_record_stops_the_start_and_is_named(tmp_path: Path, record: str, said: str) -> None:
+    """Taken for another's offset it would skip what was never stored."""
+    (tmp_path / "ledger-group.json").write_text(f'{{"version":1,"records":[{record}]}}')
+    with pytest.raises(LedgerError, match=r"damaged .*; restore it, or empty the tables") as refused:
+        FileLedger(tmp_path, "group")
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"[" * 100_000, b'{"version":"2","records":[]}'])
+def test_a_ledger_file_of_rubbish_is_damaged(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "ledger-group.json").write_bytes(content)
+    with pytest.raises(LedgerError, match="damaged"):
+        FileLedger(tmp_path, "group")
+
+
+def test_a_ledger_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "ledger-group.json").mkdir()
+    with pytest.raises(LedgerError, match=r"cannot read .*ledger-group\.json: Is a directory"):
+        FileLedger(tmp_path, "group")
+
+
 def test_a_ledger_file_of_a_newer_version_stops_the_start(tmp_path: Path) -> None:
     (tmp_path / "ledger-group.json").write_text('{"version":2,"records":[]}')
     with pytest.raises(LedgerError, match="newer warpmeter"):
