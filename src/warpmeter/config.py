@@ -6,10 +6,11 @@ Unknown keys and impossible pairs are refused with the reason. Never imported by
 import dataclasses
 import difflib
 import json
+import math
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,9 @@ PREFIX: Final = "WARPMETER_"
 PLACES: Final = (Path("warpmeter.toml"), Path("/etc/warpmeter/warpmeter.toml"))
 OTHER_VARIABLES: Final = frozenset({"WARPMETER_CONFIG", "WARPMETER_CACHE", "WARPMETER_TANSU"})
 MASK: Final = "********"
+GROUP: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
+"""It names a file of the ledger, too."""
+PERIODS: Final = ("interval_s", "period_s")
 TABLES: Final = {field.name: field for field in dataclasses.fields(Settings)}
 
 
@@ -144,7 +148,11 @@ def _read_toml(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{path} is not UTF-8 text ({error.reason} at byte {error.start}): save it as UTF-8"
+        ) from error
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
     except tomllib.TOMLDecodeError as error:
@@ -181,14 +189,37 @@ def _meant(table: int | str, key: int | str, *_: int | str) -> str:
     return f"; did you mean {table}.{close[0]}?" if close else f"; [{table}] has {', '.join(names)}"
 
 
+def _durations(settings: Settings) -> Iterator[tuple[str, float]]:
+    """Every setting in seconds, by its full name."""
+    named = [(table, getattr(settings, table)) for table in TABLES]
+    named += [(f"agent.scrape.{i}", scrape) for i, scrape in enumerate(settings.agent.scrape)]
+    for prefix, part in named:
+        for field in dataclasses.fields(part):
+            if field.name.endswith("_s"):
+                yield f"{prefix}.{field.name}", getattr(part, field.name)
+
+
+def _refuse_duration(where: str, seconds: float) -> None:
+    if not math.isfinite(seconds):
+        raise ConfigError(f"{where} = {seconds} is no time: give seconds as a finite number")
+    if where.startswith("agent.") and where.endswith(PERIODS) and seconds < 0.1:
+        raise ConfigError(f"{where} below 0.1 s: the agent would measure itself")
+    if seconds <= 0:
+        raise ConfigError(f"{where} = {seconds:g} must be more than 0 s")
+
+
 def _refuse_impossible(settings: Settings) -> None:
-    ingest, agent = settings.ingest, settings.agent
+    ingest = settings.ingest
+    for where, seconds in _durations(settings):
+        _refuse_duration(where, seconds)
+    if not GROUP.fullmatch(ingest.group):
+        raise ConfigError(
+            f"ingest.group {ingest.group!r} is no plain name: use letters, digits, '.', '_' and '-', at most 200"
+        )
     if ingest.batch_bytes > ingest.budget_bytes:
         raise ConfigError("ingest.batch_bytes exceeds ingest.budget_bytes: no batch could ever close by size")
     if not 0 < ingest.reject_share <= 1:
         raise ConfigError("ingest.reject_share must lie in (0, 1]")
-    if agent.interval_s < 0.1:
-        raise ConfigError("agent.interval_s below 0.1 s: the agent would measure itself")
     if settings.store.insert_quorum and not settings.store.cluster:
         raise ConfigError("store.insert_quorum needs store.cluster: one server has no replicas")
     if not settings.store.dsn.startswith(("http://", "https://", "chdb://")):

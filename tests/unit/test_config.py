@@ -60,6 +60,17 @@ def test_a_list_of_tables_becomes_scrape_targets() -> None:
         ("[ingest]\nbatch_bytes = 99999999999\n", "no batch could ever close"),
         ("[store]\ninsert_quorum = true\n", "needs store.cluster"),
         ("[agent]\ninterval_s = 0.01\n", "measure itself"),
+        ("[agent]\ninterval_s = nan\n", "agent.interval_s = nan is no time"),
+        ("[agent]\ndevice_interval_s = inf\n", "agent.device_interval_s = inf is no time"),
+        ("[agent]\nhealth_interval_s = 0\n", "agent.health_interval_s below 0.1 s"),
+        ("[agent]\njob_interval_s = -2\n", "agent.job_interval_s below 0.1 s"),
+        ("[agent]\nspool_max_age_s = 0\n", "agent.spool_max_age_s = 0 must be more than 0 s"),
+        ("[[agent.scrape]]\nname = 'a'\nurl = 'b'\nperiod_s = -1\n", "agent.scrape.0.period_s below 0.1 s"),
+        ("[ingest]\nbatch_age_s = nan\n", "ingest.batch_age_s = nan is no time"),
+        ("[ingest]\nsettle_after_s = -1\n", "ingest.settle_after_s = -1 must be more than 0 s"),
+        ("[ingest]\ngroup = '../../x'\n", "ingest.group '../../x' is no plain name"),
+        ("[ingest]\ngroup = ''\n", "is no plain name"),
+        ('[ingest]\ngroup = "a\\n"\n', "is no plain name"),
         ("this is not toml", "not valid TOML"),
     ],
 )
@@ -79,6 +90,15 @@ def test_an_unknown_variable_is_refused(name: str, monkeypatch: pytest.MonkeyPat
 def test_an_unreadable_file_is_named() -> None:
     with pytest.raises(config.ConfigError, match=r"cannot read the configuration missing\.toml"):
         config.load(Path("missing.toml"))
+
+
+def test_a_file_that_is_not_utf8_is_one_line() -> None:
+    path = Path("given.toml")
+    path.write_bytes("[agent]\nhost = 'K\u00f6ln'\n".encode("latin-1"))
+    with pytest.raises(
+        config.ConfigError, match=r"^given\.toml is not UTF-8 text \(.* at byte 17\): save it as UTF-8$"
+    ):
+        config.load(path)
 
 
 def test_secrets_are_masked_when_shown() -> None:
