@@ -16,14 +16,23 @@ from warpmeter.producers.source import AnySource, Attribution, GpuUse, Health, R
 from warpmeter.settings import Agent
 
 CONTAINER: Final = re.compile(rb"[0-9a-f]{64}")
-DENIED: Final = "{count} processes hide {what} from the agent; run it as root, or give it CAP_SYS_PTRACE"
+HELP: Final = "run it as root, or give it CAP_SYS_PTRACE"
+HELP_ROOT: Final = (
+    "it is root, so the kernel or the container refuses it: give the container CAP_SYS_PTRACE, and let no security "
+    "module or user namespace stand between"
+)
+NO_IO: Final = (
+    "this kernel counts no I/O of processes (no /proc/<pid>/io: CONFIG_TASK_IO_ACCOUNTING is off, or a sandbox), so "
+    "what {count} processes of jobs read and write is unknown"
+)
 
 
 @dataclass(frozen=True)
 class JobsRaw:
     """One look at all processes. `usage`: of the trees' members, None when none was due.
 
-    `hidden`: how many processes do not show their environment; `silent`: how many members do not show their I/O.
+    `hidden`: how many processes do not show their environment; `silent`: how many members do not show their I/O;
+    `uncounted`: of how many the kernel counts none.
     """
 
     trees: Sequence[Tree]
@@ -31,6 +40,7 @@ class JobsRaw:
     labels: Mapping[Key, Mapping[str, str]]
     hidden: int
     silent: int
+    uncounted: int
 
 
 class JobSource:
@@ -48,7 +58,7 @@ class JobSource:
         self._agent, self._attribution = agent, attribution
         self._proc = files.below(agent.root, "proc")
         self._event_reads = max(1, round(agent.job_event_interval_s / agent.job_interval_s))
-        self._reads = self._silent = 0
+        self._reads = self._silent = self._uncounted = 0
         self._table = ProcessTable(self._proc, agent.job_interval_s)
         self._forest: Forest | None = None
         self._tracker: Tracker | None = None
@@ -68,10 +78,11 @@ class JobSource:
             self._labels = {tree.top.key: self._labels_of(tree) for tree in self._trees}
         usage = self._usage(due) if (due := self._due()) else None
         if usage is not None:
-            self._silent = sum(member.io is None for member in usage.values())
+            self._silent = sum(member.io_denied for member in usage.values())
+            self._uncounted = sum(member.io is None for member in usage.values()) - self._silent
         self._reads += 1
         hidden = sum(process.hidden for process in processes.values())
-        return JobsRaw(self._trees, usage, self._labels, hidden, self._silent)
+        return JobsRaw(self._trees, usage, self._labels, hidden, self._silent, self._uncounted)
 
     def _due(self) -> Sequence[Tree]:
         """The trees to measure now: all on an event tick, else those first seen by the read before.
@@ -99,7 +110,7 @@ class JobSource:
                 labels=raw.labels,
             )
         )
-        return Reading(rows, _denied(raw))
+        return Reading(rows, unread(raw, os.geteuid() == 0))
 
     def close(self) -> None:
         """Nothing is held."""
@@ -164,11 +175,14 @@ def sources(agent: Agent, attribution: Attribution) -> Sequence[AnySource]:
     return (JobSource(agent, attribution),)
 
 
-def _denied(raw: JobsRaw) -> list[Health]:
-    """At most one row each for environments and for I/O, however many processes hide them."""
+def unread(raw: JobsRaw, root: bool) -> list[Health]:
+    """At most one row each for environments and for I/O, however many processes hide them; `root`: the agent is."""
     counts = {"environ": (raw.hidden, "their environment"), "io": (raw.silent, "their I/O")}
-    return [
-        Health(subject, "denied", DENIED.format(count=count, what=what), count)
+    rows = [
+        Health(subject, "denied", f"{count} processes hide {what} from the agent; {HELP_ROOT if root else HELP}", count)
         for subject, (count, what) in counts.items()
         if count
     ]
+    if raw.uncounted and not raw.silent:
+        rows.append(Health("io", "unsupported", NO_IO.format(count=raw.uncounted), raw.uncounted))
+    return rows

@@ -1,5 +1,6 @@
 """What a job tree uses: CPU time, memory, storage traffic, GPUs. Read for members only, summed by pure functions."""
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,13 +16,15 @@ IO_KEYS: Final = (b"read_bytes", b"write_bytes")
 class ProcessUsage:
     """Of one process, since it started; its ended children that were waited for are in it.
 
-    `cpu`: clock ticks; `io`: bytes read from and written to storage, None when `/proc/<pid>/io` may not be read.
+    `cpu`: clock ticks; `io`: bytes read from and written to storage, None when `/proc/<pid>/io` does not tell:
+    `io_denied`, it may not be read; else there is no such file, as this kernel counts no I/O.
     """
 
     start: int
     cpu: int
     rss_pages: int
     io: tuple[int, int] | None
+    io_denied: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,11 +53,17 @@ def read_usage(proc: str, pid: int) -> ProcessUsage | None:
         stat = parse_stat(files.read(f"{folder}/stat"))
     except (OSError, ValueError):
         return None
-    return ProcessUsage(stat.start, stat.cpu, stat.rss_pages, parse_io(files.optional(f"{folder}/io")))
+    try:
+        io, denied = parse_io(files.read(f"{folder}/io")), False
+    except OSError as error:
+        if not os.path.exists(folder):  # noqa: PTH110 - hot
+            return None
+        io, denied = None, isinstance(error, PermissionError)
+    return ProcessUsage(stat.start, stat.cpu, stat.rss_pages, io, denied)
 
 
-def parse_io(text: bytes | None) -> tuple[int, int] | None:
-    """Bytes read and written of `/proc/<pid>/io`."""
+def parse_io(text: bytes) -> tuple[int, int] | None:
+    """Bytes read and written of `/proc/<pid>/io`; None when it is empty."""
     if not text:
         return None
     fields = dict(line.split(b": ", 1) for line in text.splitlines())

@@ -10,8 +10,8 @@ import pytest
 from tests.unit.fakeproc import BTIME, Fake, FakeProc
 from warpmeter.producers import files
 from warpmeter.producers.jobs import JobSource, sources
-from warpmeter.producers.jobs.source import container_labels
-from warpmeter.producers.jobs.usage import parse_io
+from warpmeter.producers.jobs.source import JobsRaw, container_labels, unread
+from warpmeter.producers.jobs.usage import parse_io, read_usage
 from warpmeter.producers.source import Attribution, GpuUse, Reading, Sample, SourceError
 from warpmeter.settings import Agent
 
@@ -123,9 +123,26 @@ def test_a_child_that_nobody_waited_for_never_makes_usage_negative(host: Host) -
     assert [row.cpu_cores_milli for row in host.rows(5)] == [0, 0]
 
 
-def test_io_that_may_not_be_read_is_unknown_and_one_health_row(host: Host) -> None:
-    host.job(io=None)
-    host.proc.put(Fake(31, 30, "python3", start=3100, io=None))
+@pytest.fixture
+def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes the kernel refuse every process's file of a name; root may read all of a made-up /proc."""
+    read: Callable[[str], bytes] = files.read
+
+    def refusing(name: str) -> None:
+        def refused(path: str) -> bytes:
+            if path.endswith(f"/{name}"):
+                raise PermissionError(13, "Permission denied", path)
+            return read(path)
+
+        monkeypatch.setattr(files, "read", refused)
+
+    return refusing
+
+
+def test_io_that_may_not_be_read_is_unknown_and_one_health_row(host: Host, refuse: Callable[[str], None]) -> None:
+    refuse("io")
+    host.job()
+    host.proc.put(Fake(31, 30, "python3", start=3100))
     reading = host.look()
     assert [(health.subject, health.state, health.count) for health in reading.health] == [("io", "denied", 2)]
     assert host.look().health == reading.health
@@ -134,20 +151,45 @@ def test_io_that_may_not_be_read_is_unknown_and_one_health_row(host: Host) -> No
     assert not row.HasField("read_bytes")
 
 
-def test_environments_that_may_not_be_read_are_one_health_row(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: Callable[[str], bytes] = files.read
+def test_io_that_the_kernel_does_not_count_is_unsupported(host: Host) -> None:
+    host.job(io=None)
+    host.proc.put(Fake(31, 30, "python3", start=3100, io=None))
+    reading = host.look()
+    (health,) = reading.health
+    assert (health.subject, health.state, health.count) == ("io", "unsupported", 2)
+    assert "CONFIG_TASK_IO_ACCOUNTING" in health.why
+    assert "root" not in health.why
+    assert not any(row.HasField("read_bytes") for row in host.rows(5))
 
-    def refuse(path: str) -> bytes:
-        if path.endswith("environ"):
-            raise PermissionError(13, "Permission denied", path)
-        return read(path)
 
-    monkeypatch.setattr(files, "read", refuse)
+def test_environments_that_may_not_be_read_are_one_health_row(host: Host, refuse: Callable[[str], None]) -> None:
+    refuse("environ")
     host.job()
     reading = host.look()
     assert [(health.subject, health.state, health.count) for health in reading.health] == [("environ", "denied", 3)]
     assert "CAP_SYS_PTRACE" in reading.health[0].why
     assert events(list(reading.rows))[0] == ("started", 30)
+
+
+def test_a_root_that_is_refused_is_not_told_to_be_root() -> None:
+    raw = JobsRaw([], None, {}, hidden=3, silent=2, uncounted=0)
+    assert all("run it as root" in health.why for health in unread(raw, root=False))
+    for health in unread(raw, root=True):
+        assert "run it as root" not in health.why
+        assert "the kernel or the container refuses it" in health.why
+
+
+def test_a_process_that_ends_while_it_is_read_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    proc = FakeProc(tmp_path)
+    read: Callable[[str], bytes] = files.read
+
+    def ending(path: str) -> bytes:
+        if path.endswith("/io"):
+            proc.end(1)
+        return read(path)
+
+    monkeypatch.setattr(files, "read", ending)
+    assert read_usage(str(proc.proc), 1) is None
 
 
 def test_gpus_are_those_of_all_its_processes(host: Host) -> None:
