@@ -4,7 +4,8 @@ Both hold the generated fleet (benchmarks/fleet.py) and are asked the same over 
 through the shipped named queries, in this process and in the format that its clients read (Native), VictoriaMetrics
 through MetricsQL by HTTP in JSON, its only format, with `nocache=1`; all expressions of a panel go in one `union`. Each
 holds the values as it gets them in use: ours at the scales that the agent publishes, VictoriaMetrics as exporters give
-them (six decimals, milliwatts, single bytes); the last column is VictoriaMetrics with values cut to our precision. The stores take turns; printed is the median of the rounds.
+them (six decimals, milliwatts, single bytes); the last column is VictoriaMetrics with values cut to our precision. The
+stores take turns; printed is the median of the rounds.
 
 The claims are for the default size. On a fleet of a few hundred GPUs both answer in milliseconds, and VictoriaMetrics
 sooner: planning a query takes 3 to 5 ms here, however little it reads.

@@ -167,7 +167,7 @@ class Victoria:
 
 
 Form = Literal["published", "si", "stored"]
-"""How VictoriaMetrics is given the values: as exporters do, at our precision in SI units, or as our stored integers."""
+"""How VictoriaMetrics gets the values: as exporters give them, at our precision in SI, or as our stored integers."""
 
 
 def as_given(fleet: Fleet, column: str, ticks: slice, form: Form) -> list[list[float]]:
