@@ -169,6 +169,47 @@ def test_a_writer_makes_what_it_needs(server: EngineServer, engine: str) -> None
     assert ask(server, "DROP TABLE made SYNC", write=True)[0] == 200
 
 
+def files(folder: Path) -> set[str]:
+    """What lies in the engine's folder, but for what it makes and drops with every query and merge."""
+    return {str(each.relative_to(folder)) for each in folder.rglob("*") if "store" not in each.parts[-4:]}
+
+
+def test_no_table_function_makes_a_file(server: EngineServer) -> None:
+    names = ask(server, "SELECT name FROM system.table_functions")[1].split()
+    evil, before = server.data / "metadata" / "evil.sql", files(server.data)
+    for name in names:
+        for arguments in (f"'{evil}', 't'", f"'{evil}'"):
+            ask(server, f"SELECT * FROM {name}({arguments})")
+    assert len(names) > 50
+    assert {each for each in files(server.data) - before if "evil" in each} == set()
+    assert not evil.exists()
+
+
+@pytest.mark.parametrize("write", [False, True])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM sqlite('{file}', 't')",
+        "SELECT * FROM `sql\\Nite`('{file}', 't')",
+        "SELECT * FROM sqlite\u180e('{file}', 't')",
+        "INSERT INTO FUNCTION sqlite('{file}', 't') VALUES (1)",
+        "CREATE TABLE evil AS sqlite('{file}', 't')",
+        "CREATE TABLE evil (a String) ENGINE = SQLite('{file}', 't')",
+        "CREATE DATABASE evil ENGINE = SQLite('{file}')",
+    ],
+)
+def test_sqlite_is_nobodys(server: EngineServer, sql: str, write: bool) -> None:
+    evil = server.data / "metadata" / "evil.sql"
+    status, said = ask(server, sql.format(file=evil), write=write)
+    assert status >= 400, said
+    assert not evil.exists()
+
+
+def test_a_view_with_parameters_is_called_like_a_function(server: EngineServer) -> None:
+    ask(server, "CREATE VIEW above AS SELECT a FROM kept WHERE a > {least:UInt8}", write=True)
+    assert ask(server, "SELECT * FROM above(least = 0)") == (200, "1\n")
+
+
 def test_the_environment_is_not_shown(server: EngineServer) -> None:
     raw = Path(f"/proc/{server.process.pid}/environ").read_bytes()
     assert not raw.strip(b"\0") or not sandbox.version()
@@ -187,6 +228,7 @@ def test_the_environment_is_not_shown(server: EngineServer) -> None:
         "SELECT readonly FROM system.settings LIMIT 1",
         "SELECT * FROM format(JSONEachRow, '{\"a\": 1}')",
         "SELECT * FROM merge('warpmeter', 'kept')",
+        "SELECT format('{}', 'a'), * FROM view(SELECT 1)",
         "SELECT 'into outfile', 'python (x)' = 'file('",
     ],
 )

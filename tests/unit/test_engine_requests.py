@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from warpmeter.engine import lock, request
-from warpmeter.engine.access import Access, check_reader, of
+from warpmeter.engine.access import Access, check_anybody, check_reader, of, refused_to_readers
 from warpmeter.engine.answer import Server, content_type
 from warpmeter.engine.errors import EngineError, from_engine, refuse
 from warpmeter.engine.hello import hello, is_hello
+from warpmeter.engine.sqltext import parse
 
 TOKEN = "secret"
+REFUSED = refused_to_readers(["s3", "numbers", "mergeTreeIndex", "Format"])
 
 
 def scope(query: str = "", method: str = "POST", **headers: str) -> dict[str, Any]:
@@ -72,11 +74,18 @@ def test_the_writer_with_another_password_is_refused(token: str) -> None:
         b"SELECT * FROM PYTHON  ('settings')",
         b"SELECT 1 FORMAT Protobuf SETTINGS format_schema = '/etc/passwd:x'",
         rb"SELECT 1 SETTINGS `format_sc\x68ema` = '/etc/passwd:x'",
+        b"SELECT * FROM s3('a')",
+        b"SELECT * FROM S3 -- why\n('a')",
+        "SELECT * FROM sqlite\u180e('a', 't')".encode(),
+        "SELECT * FROM \u201csqlite\u201d('a', 't')".encode(),
+        rb"SELECT * FROM `sql\Nite`('a', 't')",
+        b"EXPLAIN SELECT * FROM sqlite('a', 't')",
+        b"SELECT * FROM view(SELECT * FROM sqlite('a', 't'))",
     ],
 )
 def test_a_reader_does_not_get_past_the_names(text: bytes) -> None:
     with pytest.raises(EngineError) as refused:
-        check_reader(text, ())
+        check_reader(parse(text).tokens, (), REFUSED)
     assert refused.value.status is HTTPStatus.FORBIDDEN
 
 
@@ -85,15 +94,36 @@ def test_a_reader_does_not_get_past_the_names(text: bytes) -> None:
 )
 def test_a_reader_only_reads(text: bytes) -> None:
     with pytest.raises(EngineError) as refused:
-        check_reader(text, ())
+        check_reader(parse(text).tokens, (), REFUSED)
     assert refused.value.code == 164
 
 
 @pytest.mark.parametrize(
-    "text", [b"SELECT file FROM t", b"SELECT 'file(x)' AS a", b"SELECT * FROM jobs WHERE command = 'python' AND (1)"]
+    "text",
+    [
+        b"SELECT file FROM t",
+        b"SELECT 'file(x)' AS a",
+        b"SELECT * FROM jobs WHERE command = 'python' AND (1)",
+        b"SELECT format('{}', 'x'), s3 FROM numbers(3)",
+        b"SELECT * FROM mergeTreeIndex(currentDatabase(), 't')",
+        b"SELECT * FROM gpu_heatmap(metric = 'sm_active', since = now() - 60, until = now(), step_s = 300)",
+    ],
 )
 def test_a_reader_may_name_what_is_harmless(text: bytes) -> None:
-    check_reader(text, ("max_threads",))
+    check_reader(parse(text).tokens, ("max_threads",), REFUSED)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"INSERT INTO FUNCTION sqlite('a', 't') FORMAT TSV\n1",
+        b"CREATE TABLE t AS sqlite('a', 't')",
+        b"CREATE DATABASE d ENGINE = SQLite('a')",
+    ],
+)
+def test_nobody_makes_sqlite_files(text: bytes) -> None:
+    with pytest.raises(EngineError, match="ACCESS_DENIED"):
+        check_anybody(parse(text).tokens)
 
 
 def test_nested_exceptions_are_told_once() -> None:

@@ -1,5 +1,6 @@
 """What the endpoint reads out of a statement's text."""
 
+import time
 from contextlib import suppress
 
 import pytest
@@ -108,6 +109,43 @@ def test_names_are_read_as_the_engine_reads_them() -> None:
         "",
         "word_1",
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"SELECT /* /* */ ' */ evil() -- '",
+        b"SELECT 1$$ ' $$, evil() -- '",
+        b"SELECT 1.e1$$ ' $$, evil() -- '",
+        b"SELECT $x y$ ' $x y$",
+        b"SELECT $1$ a $1$",
+        "SELECT \u2018 no end".encode(),
+        b"SELECT $a$ no end",
+    ],
+)
+def test_what_could_be_read_in_two_ways_is_refused(text: bytes) -> None:
+    with pytest.raises(EngineError, match="SYNTAX_ERROR"):
+        list(lexemes(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b" " * (1 << 20),
+        "\u2018".encode() * (1 << 18),
+        b"".join(b"$a%d$ " % each for each in range(1 << 17)),
+        b"/*" * (1 << 19),
+        b"'" + b"\\x" * (1 << 19),
+        b"`a" * (1 << 19),
+        b"-" * (1 << 20),
+        b"SELECT " + b"1," * (1 << 17),
+    ],
+)
+def test_the_time_is_linear_in_the_text(text: bytes) -> None:
+    began = time.process_time()
+    with suppress(EngineError):
+        parse(text)
+    assert time.process_time() - began < 2
 
 
 @given(st.binary(max_size=200))

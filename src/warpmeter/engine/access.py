@@ -10,15 +10,14 @@ writes, DDL and `SYSTEM` fail in the engine. What it lets a read-only connection
 import base64
 import binascii
 import hmac
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from warpmeter.engine.errors import ACCESS_DENIED, AUTHENTICATION_FAILED, READONLY, refuse
-from warpmeter.engine.sqltext import Token, lexemes
+from warpmeter.engine.sqltext import Lexeme, Token
 
 WRITER: Final = "warpmeter_writer"
 
@@ -52,8 +51,18 @@ _CONSTANT: Final = (
 # A reader's `format_schema` could name any file; `format_schema_source` would say that it does not.
 _READER_SETTINGS: Final = frozenset({"format_schema", "format_schema_source"})
 # What the engine lets a read-only connection do, in part or without effect, though it only reads to a reader.
-_NOT_READING: Final = ("KILL", "SYSTEM", "BACKUP", "RESTORE", "EXECUTE", "BEGIN", "COMMIT", "ROLLBACK")
-_PYTHON_OBJECT: Final = re.compile(rb"python\s*\(", re.IGNORECASE)
+_NOT_READING: Final = ("INSERT", "KILL", "SYSTEM", "BACKUP", "RESTORE", "EXECUTE", "BEGIN", "COMMIT", "ROLLBACK")
+# Table functions that only compute, or read tables by the reader's rights. All others of the engine are refused to a
+# reader by name: some reach outside, and `sqlite` makes a file before any right is asked for, which anywhere in the
+# engine's folder keeps the engine from opening again.
+_HARMLESS: Final = frozenset({
+    "format", "generaterandom", "generateseries", "generate_series", "merge", "mergetreeindex", "mergetreeprojection",
+    "null", "numbers", "numbers_mt", "one", "primes", "sqlstandardvalues", "values", "view", "viewifpermitted",
+    "zeros", "zeros_mt",
+})  # fmt: skip
+_NAMING: Final = (Token.WORD, Token.NAME)
+# Refused to a reader whatever the engine lists; `file` is an ordinary function too, which reads any file.
+_REACHING: Final = frozenset({"file", "python", "sqlite", "executable", "url", "eval", "loop"})
 
 _CONFIG: Final = "<clickhouse><users_config>{users}</users_config></clickhouse>"
 _USERS: Final = """<clickhouse>
@@ -88,28 +97,41 @@ def of(user: str, password: str, token: str) -> Access:
     return Access.READ
 
 
-def check_reader(text: bytes, settings: Iterable[str]) -> None:
-    """Refuse what the engine would let a read-only connection do. Raises EngineError (ACCESS_DENIED).
+def refused_to_readers(table_functions: Iterable[str]) -> frozenset[str]:
+    """Of the engine's table functions those that a reader may not name, in lower case."""
+    return (_REACHING | {each.lower() for each in table_functions}) - _HARMLESS
 
-    That is `file(…)`, which reads any file as a scalar; `format_schema` as a file's name; `Python(…)`, which reads
-    variables of this process; `KILL QUERY`, as all connections are one user to the engine; and `SYSTEM` and other
-    statements that it takes without effect.
+
+def check_anybody(tokens: Sequence[Lexeme]) -> None:
+    """Refuse `sqlite(…)`, table function and table or database engine, to all. Raises EngineError (ACCESS_DENIED)."""
+    if any(name == "sqlite" for name in _called(tokens)):
+        raise refuse(ACCESS_DENIED, "SQLite is not allowed here.")
+
+
+def check_reader(tokens: Sequence[Lexeme], settings: Iterable[str], refused: frozenset[str]) -> None:
+    """Refuse what the engine would let a read-only connection do. Raises EngineError (ACCESS_DENIED, READONLY).
+
+    That is table functions and functions in `refused`; `format_schema` as a file's name; `KILL QUERY`, as all
+    connections are one user to the engine; and `SYSTEM` and other statements that it takes without effect.
     """
     if named := _READER_SETTINGS.intersection(settings):
         raise refuse(ACCESS_DENIED, f"A read-only client cannot set {sorted(named)[0]}.")
-    if _PYTHON_OBJECT.search(text):
-        raise refuse(ACCESS_DENIED, "A read-only client cannot use the table function Python.")
-    tokens = list(lexemes(text))
     parallel = any(one.is_word("PARALLEL") and two.is_word("WITH") for one, two in pairwise(tokens))
     if parallel or (tokens and tokens[0].is_word(*_NOT_READING)):
         raise refuse(READONLY, "Cannot execute query in readonly mode.")
-    for at, each in enumerate(tokens):
-        if each.token not in (Token.WORD, Token.NAME):
-            continue
-        if each.text in _READER_SETTINGS:
+    for each in tokens:
+        if each.token in _NAMING and each.text in _READER_SETTINGS:
             raise refuse(ACCESS_DENIED, f"A read-only client cannot set {each.text}.")
-        if each.text == "file" and tokens[at + 1 : at + 2] and tokens[at + 1].text == "(":
-            raise refuse(ACCESS_DENIED, "A read-only client cannot read files.")
+    for name in _called(tokens):
+        if name in refused:
+            raise refuse(ACCESS_DENIED, f"A read-only client cannot use the function {name}.")
+
+
+def _called(tokens: Sequence[Lexeme]) -> Iterator[str]:
+    """The names that a parenthesis follows, in lower case: functions of all kinds, views, and some that are neither."""
+    for one, two in pairwise(tokens):
+        if two.text == "(" and two.token is Token.SYMBOL and one.token in _NAMING:
+            yield one.text.lower()
 
 
 def credentials(headers: Mapping[str, str], parameters: Mapping[str, str]) -> tuple[str, str]:

@@ -173,8 +173,9 @@ class App:
     async def _serve(self, asked: request.Request, body: Body, answer: Answer) -> None:
         through = _body_decoder(asked)
         statement = await self._statement(asked, body, through)
-        if asked.access is access.Access.READ:
-            access.check_reader(statement.head + b" " + statement.tail, asked.settings)
+        access.check_anybody(statement.tokens)
+        if asked.readonly:
+            access.check_reader(statement.tokens, asked.settings, self._engine.refused_to_readers)
         call = Call(asked.readonly, os.urandom(12).hex(), asked.database, asked.settings, asked.parameters)
         exchange = Exchange(asked, call, statement, body, answer)
         self._running.add(call.tag)

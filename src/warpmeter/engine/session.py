@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import chdb
 
-from warpmeter.engine.access import write_configuration
+from warpmeter.engine.access import refused_to_readers, write_configuration
 from warpmeter.engine.errors import BAD_ARGUMENTS, from_engine, refuse
 from warpmeter.engine.lock import StartError
 from warpmeter.engine.sqltext import Statement
@@ -88,9 +88,11 @@ class Engine:
         try:
             self._keeper = chdb.connect(self._address)
             found = self._keeper.query("SELECT version(), timezone(), displayName()", "TSV").bytes().decode()
+            functions = self._keeper.query("SELECT name FROM system.table_functions", "TSV").bytes().decode()
         except RuntimeError as error:
             raise StartError(f"the engine cannot open {folder}: {from_engine(error)}") from error
         self.version, self.timezone, self.name = found.rstrip("\n").split("\t")
+        self.refused_to_readers = refused_to_readers(functions.split())
 
     def close(self) -> None:
         """Close the engine: what is in memory is written, and the folder is free."""

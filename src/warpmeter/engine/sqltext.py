@@ -6,11 +6,11 @@ does *before* any check of rights, in its client half: writing and reading files
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from warpmeter.engine.errors import INTO_OUTFILE_NOT_ALLOWED, SYNTAX_ERROR, refuse
 
@@ -32,8 +32,7 @@ class Token(Enum):
     SYMBOL = auto()
 
 
-@dataclass(frozen=True)
-class Lexeme:
+class Lexeme(NamedTuple):
     """One token: `text` is the word as written, or the unquoted name, or the symbol."""
 
     token: Token
@@ -51,7 +50,7 @@ class Statement:
     """A statement cut where the endpoint needs it: `head` before `FORMAT`, `tail` its `SETTINGS` that stand apart.
 
     In a `SELECT` they follow the format's name, in an `INSERT` they stand before `FORMAT`. The head of `OTHER` is the
-    whole text; its format is only known, not cut.
+    whole text; its format is only known, not cut. `tokens` are all of its lexemes, those of an `INSERT` up to its data.
     """
 
     kind: Kind
@@ -59,18 +58,23 @@ class Statement:
     format: str | None
     tail: bytes = b""
     data: bytes = b""
+    tokens: Sequence[Lexeme] = field(default=(), compare=False, repr=False)
 
 
-# The order matters: a token is the first alternative that matches. Comments do not nest, which sees more tokens than
-# a lexer in which they do, and so errs to the side of refusing.
+# The order matters: a token is the first alternative that matches. What the engine might read in another way than this
+# is `odd` or `open`, and refused, so that nothing stands in a string here that is no string there: a comment in a
+# comment, `$` after a number, a here-document without an end. Repetitions are possessive, and what has no end ends the
+# lexing, so the time is linear in the text. No byte above ASCII means anything outside quotes: the engine takes some
+# for spaces and refuses the rest.
 _LEXER: Final = re.compile(
     rb"""
-    (?P<space>(?:[\s\x00\x0b]|\xc2\xa0|\xef\xbb\xbf|\xe2\x80[\x80-\x8f\xa8-\xaf]|\xe2\x81\xa0|\xe3\x80\x80)+
-      | --[^\n]* | \#[!\ ][^\n]* | /\*.*?\*/)
-  | (?P<string>'(?:[^'\\]|\\.|'')*' | \xe2\x80\x98.*?\xe2\x80\x99 | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$)
-  | (?P<name>`(?:[^`\\]|\\.|``)*` | "(?:[^"\\]|\\.|"")*" | \xe2\x80\x9c.*?\xe2\x80\x9d)
-  | (?P<word>\w[\w$]*)
-  | (?P<open>['"`]|/\*)
+    (?P<space>(?:[\s\x00\x0b]|(?!\xe2\x80[\x98\x9c])[\x80-\xff])++
+      | --[^\n]*+ | \#[!\ ][^\n]*+ | /\*(?:(?!/\*|\*/).)*+\*/)
+  | (?P<odd>\d\w*+\$ | (?<=\.)\w++\$)
+  | (?P<word>\w[\w$]*+)
+  | (?P<string>'(?:[^'\\]++|\\.|'')*+' | \xe2\x80\x98.*?\xe2\x80\x99 | \$(?P<tag>[A-Za-z_]\w*+|)\$.*?\$(?P=tag)\$)
+  | (?P<name>`(?:[^`\\]++|\\.|``)*+` | "(?:[^"\\]++|\\.|"")*+" | \xe2\x80\x9c.*?\xe2\x80\x9d)
+  | (?P<open>['"`$]|/\*|\xe2\x80[\x98\x9c])
   | (?P<symbol>.)
     """,
     re.VERBOSE | re.DOTALL,
@@ -83,29 +87,35 @@ _STREAMED: Final = ("SELECT", "WITH", "FROM")
 def _unquoted(raw: bytes) -> str:
     inner = raw[3:-3] if raw[:1] == b"\xe2" else raw[1:-1]
     text = inner.decode(errors="replace")
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else found[2], text)
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else found[2].replace("N", ""), text)
 
 
 def lexemes(text: bytes) -> Iterator[Lexeme]:
     """The tokens of `text` in order, comments left out; lazily, so that data after a statement is never read.
 
-    Raises EngineError (SYNTAX_ERROR) at a quote or comment without an end.
+    Raises EngineError (SYNTAX_ERROR) at a quote or comment without an end, and at what could be read in two ways.
     """
-    at = 0
-    while at < len(text):
-        found = _LEXER.match(text, at)
-        assert found is not None  # the last alternative matches any byte
-        at = found.end()
-        if found["open"]:
-            raise refuse(SYNTAX_ERROR, f"Syntax error: {found[0].decode()} at position {found.start() + 1} has no end.")
-        if found["word"]:
-            yield Lexeme(Token.WORD, found[0].decode(errors="replace"), found.start(), at)
-        elif found["name"]:
-            yield Lexeme(Token.NAME, _unquoted(found[0]), found.start(), at)
-        elif found["string"]:
-            yield Lexeme(Token.STRING, "", found.start(), at)
-        elif not found["space"]:
-            yield Lexeme(Token.SYMBOL, found[0].decode(errors="replace"), found.start(), at)
+    for found in _LEXER.finditer(text):
+        group, (start, end) = found.lastgroup, found.span()
+        if group == "space":
+            continue
+        if group in ("open", "odd"):
+            raise refuse(SYNTAX_ERROR, _unreadable(found[0].decode(errors="replace"), start))
+        if group == "name":
+            yield Lexeme(Token.NAME, _unquoted(found[0]), start, end)
+        elif group == "word":
+            yield Lexeme(Token.WORD, found[0].decode(), start, end)
+        elif group == "symbol":
+            yield Lexeme(Token.SYMBOL, found[0].decode(), start, end)
+        else:
+            yield Lexeme(Token.STRING, "", start, end)
+
+
+def _unreadable(what: str, at: int) -> str:
+    if what == "/*":
+        return f"Syntax error: the comment at position {at + 1} has no end, or another comment in it."
+    why = "put a name with $ in it in backquotes" if what.endswith("$") and what != "$" else "it has no end"
+    return f"Syntax error: {what} at position {at + 1}: {why}."
 
 
 def parse(text: bytes) -> Statement:
@@ -124,7 +134,7 @@ def parse(text: bytes) -> Statement:
     cut = _select(text, tokens)
     if (first.is_word(*_STREAMED) or first.text == "(") and not _writes(tokens):
         return cut
-    return Statement(Kind.OTHER, text[: tokens[-1].end], cut.format)
+    return Statement(Kind.OTHER, text[: tokens[-1].end], cut.format, tokens=tokens)
 
 
 def _one_statement(tokens: list[Lexeme]) -> list[Lexeme]:
@@ -154,8 +164,8 @@ def _select(text: bytes, tokens: list[Lexeme]) -> Statement:
             and (last or tokens[at + 2].is_word("SETTINGS"))
         ):
             tail = b"" if last else text[tokens[at + 2].start : tokens[-1].end]
-            return Statement(Kind.SELECT, text[: tokens[at - 1].end], tokens[at + 1].text, tail)
-    return Statement(Kind.SELECT, text[: tokens[-1].end], None)
+            return Statement(Kind.SELECT, text[: tokens[at - 1].end], tokens[at + 1].text, tail, tokens=tokens)
+    return Statement(Kind.SELECT, text[: tokens[-1].end], None, tokens=tokens)
 
 
 def _insert(text: bytes, first: Lexeme, rest: Iterator[Lexeme]) -> Statement:
@@ -179,7 +189,7 @@ def _insert(text: bytes, first: Lexeme, rest: Iterator[Lexeme]) -> Statement:
             settings = len(tokens) - 1
     tokens = _one_statement([*tokens, *rest])
     _no_files(tokens)
-    return Statement(Kind.OTHER, text[: tokens[-1].end], None)
+    return Statement(Kind.OTHER, text[: tokens[-1].end], None, tokens=tokens)
 
 
 def _with_data(text: bytes, tokens: list[Lexeme], kept: list[Lexeme], settings: int | None, name: str) -> Statement:
@@ -188,6 +198,6 @@ def _with_data(text: bytes, tokens: list[Lexeme], kept: list[Lexeme], settings: 
     assert skipped is not None
     data = text[skipped.end() :]
     if settings is None:
-        return Statement(Kind.INSERT, text[: kept[-1].end], name, data=data)
+        return Statement(Kind.INSERT, text[: kept[-1].end], name, data=data, tokens=tokens)
     tail = text[tokens[settings].start : kept[-1].end]
-    return Statement(Kind.INSERT, text[: tokens[settings - 1].end], name, tail, data)
+    return Statement(Kind.INSERT, text[: tokens[settings - 1].end], name, tail, data, tokens)
