@@ -12,6 +12,7 @@ import hashlib
 import os
 import re
 import socket
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,9 @@ from warpmeter.settings import Store
 from warpmeter.store import Client
 
 LOCK_FOR: Final = timedelta(minutes=10)
+WAIT_S: Final = 30.0
+"""So long a migration waits for others; mostly there is nothing left to do then."""
+LOOK_S: Final = 0.1
 _SQL: Final = "sql"
 _RECORD: Final = "schema_migrations"
 _LOCK: Final = "schema_lock_"
@@ -249,19 +253,21 @@ def apply(
     store: Store,
     pending: Callable[[], list[str]] = nothing_pending,
     report: Callable[[Step], None] = lambda _: None,
+    wait_s: float = WAIT_S,
 ) -> tuple[Step, ...]:
     """Bring the store up to date and return the steps that were run; `report` is called before each.
 
     `client` must be connected to a database that exists (`store.connect(settings, database="default")`).
     `pending` names spans that were declared but have not landed: their replay must meet the very tables and views it
-    met before, so nothing is changed while there is one. Raises MigrationError on that, on another migration at work,
-    and on what `check` refuses; ClickHouseError when a statement fails: run it again after mending the cause.
+    met before, so nothing is changed while there is one. Raises MigrationError on that, on another migration that is
+    at work for longer than `wait_s`, and on what `check` refuses; ClickHouseError when a statement fails: run it again
+    after mending the cause.
     """
     if not plan(client, store):
         return ()
     _refuse_pending(pending())
     _bootstrap(client, store)
-    with _lock(client, store):
+    with _lock(client, store, wait_s):
         steps = plan(client, store)
         for step in steps:
             report(step)
@@ -314,39 +320,73 @@ def holder() -> str:
 
 
 @contextmanager
-def _lock(client: Client, store: Store) -> Iterator[None]:
+def _lock(client: Client, store: Store, wait_s: float) -> Iterator[None]:
     """Advisory lock between migrations: a table of our own is made, then the others' are looked at.
 
     Making a table is atomic on a server, and `ON CLUSTER` statements run in one order on all of its servers, so of
-    two that overlap the later sees the earlier; both may give way, never both go on. A lock older than LOCK_FOR, or
-    one in an embedded engine's folder that another process left (only one can have it open), is a dead process's and
-    is removed. It holds off other migrations only.
+    two that overlap the later sees the earlier: who sees no other alone goes on. Of several that see each other the
+    one whose name is first (the oldest, by the server's clock) keeps its table and waits; the others take theirs away,
+    and make one anew when none is left. A lock older than LOCK_FOR, or one in an embedded engine's folder that another
+    process left (only one can have it open), is a dead process's and is removed. It holds off other migrations only.
     """
-    name = f"{_LOCK}{uuid.uuid4().hex}"
-    cluster = f" ON CLUSTER {identifier(store.cluster)}" if store.cluster else ""
-    target = f"{identifier(store.database)}.{name}{cluster}"
-    client.command(f"CREATE TABLE {target} (x UInt8) ENGINE = Memory COMMENT {literal(holder())}")
+    deadline = time.monotonic() + wait_s
+    own = _make_lock(client, store)
     try:
-        _refuse_locked(client, store, name)
+        while others := _others(client, store, own):
+            if time.monotonic() >= deadline:
+                raise MigrationError(
+                    f"{next(iter(others.values()))}: wait for it; "
+                    f"if it is dead, its lock ends by itself after {LOCK_FOR.seconds // 60} minutes"
+                )
+            if min(others) < own:
+                _drop_lock(client, store, own)
+                _until_none(client, store, deadline)
+                own = _make_lock(client, store)
+            else:
+                time.sleep(LOOK_S)
         yield
     finally:
-        client.command(f"DROP TABLE IF EXISTS {target}")
+        _drop_lock(client, store, own)
 
 
-def _refuse_locked(client: Client, store: Store, own: str) -> None:
+def _make_lock(client: Client, store: Store) -> str:
+    """Make a table of our own; names of locks are in the order of the server's clock."""
+    ((now,),) = client.query("SELECT toUnixTimestamp64Milli(now64(3))").result_rows
+    name = f"{_LOCK}{now:013}_{uuid.uuid4().hex}"
+    client.command(f"CREATE TABLE {_lock_of(store, name)} (x UInt8) ENGINE = Memory COMMENT {literal(holder())}")
+    return name
+
+
+def _drop_lock(client: Client, store: Store, name: str) -> None:
+    client.command(f"DROP TABLE IF EXISTS {_lock_of(store, name)}")
+
+
+def _lock_of(store: Store, name: str) -> str:
+    cluster = f" ON CLUSTER {identifier(store.cluster)}" if store.cluster else ""
+    return f"{identifier(store.database)}.`{name}`{cluster}"
+
+
+def _until_none(client: Client, store: Store, deadline: float) -> None:
+    """Wait until nobody has a lock, at most until `deadline` (monotonic)."""
+    while _others(client, store, "") and time.monotonic() < deadline:
+        time.sleep(LOOK_S)
+
+
+def _others(client: Client, store: Store, own: str) -> dict[str, str]:
+    """Locks of other migrations that live, with what to say of each; dead ones are removed."""
     rows = client.query(
         "SELECT name, comment, metadata_modification_time, now() FROM system.tables "
-        "WHERE database = {database:String} AND startsWith(name, {prefix:String}) AND name != {own:String}",
+        "WHERE database = {database:String} AND startsWith(name, {prefix:String}) AND name != {own:String} "
+        "ORDER BY name",
         {"database": store.database, "prefix": _LOCK, "own": own},
     ).result_rows
+    found = {}
     for name, by, since, now in rows:
-        if not _dead(store, by, since, now):
-            raise MigrationError(
-                f"another migration is at work ({by}, for {(now - since).seconds} s): wait for it; "
-                f"if it is dead, its lock ends by itself after {LOCK_FOR.seconds // 60} minutes"
-            )
-        cluster = f" ON CLUSTER {identifier(store.cluster)}" if store.cluster else ""
-        client.command(f"DROP TABLE IF EXISTS {identifier(store.database)}.`{name}`{cluster}")
+        if _dead(store, by, since, now):
+            _drop_lock(client, store, name)
+        else:
+            found[name] = f"another migration is at work ({by}, for {(now - since).seconds} s)"
+    return found
 
 
 def _dead(store: Store, by: str, since: datetime, now: datetime) -> bool:

@@ -1,7 +1,10 @@
 """Migrations against the engine: they apply once, in order, under a lock; and what they make takes replays."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
+from threading import Barrier, Timer
 from typing import Any
 
 import pytest
@@ -10,7 +13,7 @@ from tests.tables import ask, land, one, row, token
 from warpmeter import migrate
 from warpmeter.migrate import MigrationError
 from warpmeter.settings import Store
-from warpmeter.store import ClickHouseError, Client
+from warpmeter.store import ClickHouseError, Client, connect
 
 MIDNIGHT = time.time() // 86400 * 86400
 
@@ -91,16 +94,52 @@ def test_pending_spans_do_not_matter_when_there_is_nothing_to_change(
     assert migrate.apply(admin, empty, pending=lambda: ["gpu-samples/0: 5-9"]) == ()
 
 
-def test_two_at_once_are_refused_and_a_dead_ones_lock_is_not(empty: Store, admin: Client, own_tables: Client) -> None:
+def test_another_at_work_is_refused_in_the_end_and_a_dead_ones_lock_is_not(
+    empty: Store, admin: Client, own_tables: Client
+) -> None:
     shorter = replace(empty, raw_ttl_days=2)
     lock = f"{empty.database}.schema_lock_of_another"
     admin.command(f"CREATE TABLE {lock} (x UInt8) ENGINE = Memory COMMENT '{migrate.holder()}'")
     with pytest.raises(MigrationError, match=r"another migration is at work \(.+:\d+, for \d+ s\): wait"):
-        migrate.apply(admin, shorter)
+        migrate.apply(admin, shorter, wait_s=0.3)
     admin.command(f"DROP TABLE {lock}")
     admin.command(f"CREATE TABLE {lock} (x UInt8) ENGINE = Memory COMMENT 'elsewhere:1'")
     assert migrate.apply(admin, shorter)
     assert ask(own_tables, "SELECT name FROM system.tables WHERE name LIKE 'schema_lock%'") == []
+
+
+def test_of_four_at_once_on_a_fresh_database_one_migrates_and_the_others_find_nothing_to_do(
+    empty: Store, admin: Client
+) -> None:
+    together = Barrier(4, timeout=30)
+
+    def one_of_four(_: int) -> int:
+        def planned() -> list[str]:
+            together.wait()
+            return []
+
+        with closing(connect(empty, database="default")) as client:
+            return len(migrate.apply(client, empty, planned))
+
+    with ThreadPoolExecutor(4) as pool:
+        steps = sorted(pool.map(one_of_four, range(4)))
+    assert steps == [0, 0, 0, len(migrate.migrations()) + len(migrate.views())]
+    assert migrate.plan(admin, empty) == ()
+    assert ask(admin, f"SHOW TABLES FROM {empty.database} LIKE 'schema_lock%'") == []
+
+
+@pytest.mark.parametrize("name", ["0", "z"])
+def test_a_migration_waits_for_another_be_its_lock_older_or_younger(
+    name: str, empty: Store, admin: Client, own_tables: Client
+) -> None:
+    lock = f"{empty.database}.schema_lock_{name}"
+    own_tables.command(f"CREATE TABLE {lock} (x UInt8) ENGINE = Memory COMMENT '{migrate.holder()}'")
+    ending = Timer(0.5, lambda: own_tables.command(f"DROP TABLE {lock}"))
+    ending.start()
+    steps = migrate.apply(admin, replace(empty, raw_ttl_days=2))
+    ending.join()
+    assert {step.kind for step in steps} == {"ttl"}
+    assert ask(admin, f"SHOW TABLES FROM {empty.database} LIKE 'schema_lock%'") == []
 
 
 @pytest.mark.parametrize("script", [*migrate.migrations(), *migrate.views()], ids=lambda script: script.name)
