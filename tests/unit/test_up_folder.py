@@ -1,8 +1,12 @@
 """The data folder of `up`: one holder, found by others, honest about what it cannot do."""
 
+import fcntl
+import json
 import os
-import time
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +17,7 @@ from warpmeter.up.folder import Folder, Running, UpError
 
 def running(pid: int) -> Running:
     return Running(
-        pid, time.time(), "127.0.0.1:9092", True, "http://127.0.0.1:8123", "http://w:t@127.0.0.1:8123", "w", {}, {}
+        pid, 1.7e9, "127.0.0.1:9092", True, "http://127.0.0.1:8123", "http://w:t@127.0.0.1:8123", "w", {}, {"engine": 7}
     )
 
 
@@ -29,26 +33,75 @@ def test_a_second_holder_is_told_who_has_it(tmp_path: Path) -> None:
 
 def test_others_find_what_runs_and_nobody_else_reads_the_token(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
+    held = folder.lock()
     folder.announce(running(os.getpid()))
     found = folder.running()
-    assert found is not None
-    assert found.pid == os.getpid()
+    assert found == running(os.getpid())
+    os.close(held)
     assert folder.run_file.stat().st_mode & 0o077 == 0
     folder.withdraw()
     assert folder.running() is None
 
 
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[Folder]:
+    """A folder that this process holds, as `up` does."""
+    folder = Folder(tmp_path)
+    descriptor = folder.lock()
+    yield folder
+    os.close(descriptor)
+
+
 @pytest.mark.parametrize("content", ["", "{", "{}", '{"pid": "x"}', "[]"])
-def test_a_broken_run_file_is_no_running_up(tmp_path: Path, content: str) -> None:
+def test_a_broken_run_file_is_no_running_up(held: Folder, content: str) -> None:
+    held.run_file.write_text(content)
+    assert held.running() is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"parts": []},
+        {"parts": {"engine": "7"}},
+        {"parts": {"engine": -7}},
+        {"metrics_ports": None},
+        {"started_at": "yesterday"},
+        {"started_at": 1e300},
+        {"dsn": 5},
+        {"embedded_bus": "no"},
+        {"pid": True},
+    ],
+)
+def test_a_run_file_with_a_wrong_type_inside_is_no_running_up(held: Folder, wrong: dict[str, Any]) -> None:
+    held.announce(running(os.getpid()))
+    assert held.running() is not None
+    held.run_file.write_text(json.dumps(json.loads(held.run_file.read_text()) | wrong))
+    assert held.running() is None
+
+
+def test_a_run_file_whose_pid_is_another_process_by_now_is_no_running_up(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
-    folder.run_file.write_text(content)
+    descriptor = folder.lock()
+    folder.announce(running(os.getpid()))
+    os.close(descriptor)  # it ended without a word, and this very pid lives
+    assert folder.running() is None
+    folder.lock_file.unlink()
     assert folder.running() is None
 
 
-def test_a_run_file_of_a_dead_process_is_no_running_up(tmp_path: Path) -> None:
+def test_a_run_file_of_the_up_before_is_no_running_up(held: Folder) -> None:
+    held.announce(running(os.getppid()))
+    assert held.running() is None
+
+
+def test_asking_what_runs_keeps_nobody_from_starting(tmp_path: Path) -> None:
+    """Who asks has the lock for an instant: here for a tenth of a second."""
     folder = Folder(tmp_path)
-    folder.announce(running(2**22 + 1))
-    assert folder.running() is None
+    os.close(folder.lock())
+    file = folder.lock_file.open("rb")
+    fcntl.flock(file, fcntl.LOCK_SH)
+    threading.Timer(0.1, file.close).start()
+    os.close(folder.lock())
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:

@@ -4,11 +4,17 @@ import fcntl
 import json
 import os
 import shutil
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import Field, PositiveInt, TypeAdapter
 
 LOW_DISK_BYTES: Final = 512 << 20
+YEAR_10000: Final = 253_402_300_800
+LOCK_WITHIN_S: Final = 0.5
+"""A command that asks who holds the folder has the lock for an instant, which must not refuse an `up` that starts."""
 EMBEDDED_TOPICS: Final[dict[str, Any]] = {"partitions": 1, "replication_factor": 1}
 
 
@@ -20,15 +26,15 @@ class UpError(Exception):
 class Running:
     """What a running `up` tells other commands. Holds the write token, so the file is readable by its owner only."""
 
-    pid: int
-    started_at: float
+    pid: PositiveInt
+    started_at: Annotated[float, Field(ge=0, lt=YEAR_10000)]
     bootstrap_servers: str
     embedded_bus: bool
     dsn: str
     write_dsn: str
     database: str
     metrics_ports: dict[str, int]
-    parts: dict[str, int]
+    parts: dict[str, PositiveInt]
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,11 @@ class Folder:
         """Present while `up` runs."""
         return self.root / "up.json"
 
+    @property
+    def lock_file(self) -> Path:
+        """Locked while `up` runs; holds its pid."""
+        return self.root / "up.lock"
+
     def prepare(self) -> None:
         """Make the folders; raises UpError when that cannot be, or when the disk is nearly full."""
         try:
@@ -78,9 +89,9 @@ class Folder:
 
     def lock(self) -> int:
         """Hold the folder for this process; raises UpError naming the holder. The lock ends with the process."""
-        descriptor = os.open(self.root / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock_within(descriptor, LOCK_WITHIN_S)
         except BlockingIOError as error:
             holder = os.read(descriptor, 20).decode() or "unknown"
             os.close(descriptor)
@@ -101,14 +112,35 @@ class Folder:
         fresh.replace(self.run_file)
 
     def running(self) -> Running | None:
-        """What runs on this folder now, or None."""
+        """What runs on this folder now, or None: also when the run file is what a dead or a starting `up` left."""
         try:
-            running = Running(**json.loads(self.run_file.read_text()))
-            os.kill(running.pid, 0)
-        except (OSError, ValueError, TypeError):
+            running = TypeAdapter(Running).validate_json(self.run_file.read_bytes(), strict=True)
+            holder = self._holder()
+        except (OSError, ValueError):
             return None
-        return running
+        return running if running.pid == holder else None
+
+    def _holder(self) -> int | None:
+        """Pid of the process that has the lock, None when nobody has."""
+        with self.lock_file.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return int(file.read(20))
+            return None
 
     def withdraw(self) -> None:
         """Take the run file away."""
         self.run_file.unlink(missing_ok=True)
+
+
+def _lock_within(descriptor: int, seconds: float) -> None:
+    """Lock a file for this process alone; raises BlockingIOError when another has it for longer than `seconds`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.02)
