@@ -210,6 +210,50 @@ def test_a_view_with_parameters_is_called_like_a_function(server: EngineServer) 
     assert ask(server, "SELECT * FROM above(least = 0)") == (200, "1\n")
 
 
+LIMITS = "SELECT getSetting('max_memory_usage'), getSetting('max_execution_time')"
+
+
+def test_a_readers_memory_and_time_have_limits(server: EngineServer) -> None:
+    memory, seconds = map(int, ask(server, LIMITS)[1].split())
+    assert 0 < memory <= 4 << 30
+    assert seconds == 300
+    assert ask(server, LIMITS, write=True)[1] == "0\t0\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_memory_usage", "0"),
+        ("max_memory_usage", str(5 << 30)),
+        ("max_execution_time", "0"),
+        ("max_execution_time", "301"),
+        ("max_untracked_memory", str(1 << 30)),
+        ("max_threads", "1000"),
+        ("profile", "'default'"),
+    ],
+)
+def test_a_reader_does_not_raise_its_limits(server: EngineServer, name: str, value: str) -> None:
+    assert "CONSTRAINT" in ask(server, f"SELECT 1 SETTINGS {name} = {value}")[1]
+    assert "CONSTRAINT" in ask(server, "SELECT 1", settings={name: value.strip("'")})[1]
+    inside = ask(server, f"SELECT * FROM (SELECT getSetting('{name}') SETTINGS {name} = {value})")[1]
+    assert "Code:" in inside or inside != f"{value}\n"  # the engine clamps it
+
+
+def test_a_reader_may_lower_its_limits(server: EngineServer) -> None:
+    lower = {"max_memory_usage": str(32 << 20), "max_execution_time": "1"}
+    assert ask(server, LIMITS, settings=lower)[1] == f"{32 << 20}\t1\n"
+    assert (
+        "MEMORY_LIMIT_EXCEEDED" in ask(server, "SELECT groupArray(number) FROM numbers(100000000)", settings=lower)[1]
+    )
+    endless = "SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) = 1"
+    assert "TIMEOUT_EXCEEDED" in ask(server, endless, settings=lower)[1]
+
+
+def test_the_engine_leaves_half_of_the_memory(server: EngineServer) -> None:
+    sql = "SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage_to_ram_ratio'"
+    assert ask(server, sql) == (200, "0.5\n")
+
+
 def test_the_environment_is_not_shown(server: EngineServer) -> None:
     raw = Path(f"/proc/{server.process.pid}/environ").read_bytes()
     assert not raw.strip(b"\0") or not sandbox.version()

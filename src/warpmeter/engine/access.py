@@ -3,14 +3,17 @@
 The engine is opened with a users file of ours. Its one user has rights on tables, and none on any source outside
 (files, URLs, other servers), so table functions and table engines that reach the file system or the network fail in
 the engine whoever asks. A reader's connection is opened with `readonly=2`, which the engine does not let it leave;
-writes, DDL and `SYSTEM` fail in the engine. What it lets a read-only connection do all the same is refused here by name
+writes, DDL and `SYSTEM` fail in the engine; it takes the profile `reader`, whose constraints bound the memory and the
+time of its queries. What it lets a read-only connection do all the same is refused here by name
 (`check_reader`); what slips through still meets the kernel's own fence, `sandbox`.
 """
 
 import base64
 import binascii
 import hmac
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum, auto
 from itertools import pairwise
 from pathlib import Path
@@ -40,13 +43,14 @@ _GRANTS: Final = (
     " DROP, UNDROP TABLE, TRUNCATE, OPTIMIZE, CHECK, SHOW, KILL QUERY, SYSTEM, dictGet ON *.*",
     *(f"GRANT TABLE ENGINE ON {name}" for name in _TABLE_ENGINES),
 )
-# Settings that name a file or a URL to read, or carry SQL inside a string; nobody needs them here.
+# Settings that name a file or a URL to read, carry SQL inside a string, or change the language; nobody needs them here.
 _CONSTANT: Final = (
     "format_template_resultset",
     "format_template_row",
     "format_avro_schema_registry_url",
     "additional_table_filters",
     "additional_result_filter",
+    "dialect",
 )
 # A reader's `format_schema` could name any file; `format_schema_source` would say that it does not.
 _READER_SETTINGS: Final = frozenset({"format_schema", "format_schema_source"})
@@ -64,9 +68,24 @@ _NAMING: Final = (Token.WORD, Token.NAME)
 # Refused to a reader whatever the engine lists; `file` is an ordinary function too, which reads any file.
 _REACHING: Final = frozenset({"file", "python", "sqlite", "executable", "url", "eval", "loop"})
 
-_CONFIG: Final = "<clickhouse><users_config>{users}</users_config></clickhouse>"
+# A reader's query ends after so many seconds, and may set no longer.
+READER_SECONDS: Final = 300
+# So that one thread's uncounted memory and the number of threads stay small whatever a reader sets.
+_READER_AT_MOST: Final = {"max_threads": 64, "max_untracked_memory": 4 << 20}
+_READER_PROFILE: Final = "reader"
+
+_CONFIG: Final = """<clickhouse>
+<max_server_memory_usage_to_ram_ratio>0.5</max_server_memory_usage_to_ram_ratio>
+<users_config>{users}</users_config>
+</clickhouse>
+"""
+# The default profile names both limits, so that a reader that sets the profile is held by the reader's constraints.
 _USERS: Final = """<clickhouse>
-<profiles><default><constraints>{constraints}</constraints></default></profiles>
+<profiles>
+<default><max_memory_usage>0</max_memory_usage><max_execution_time>0</max_execution_time>
+<constraints>{constraints}</constraints></default>
+<{reader}><constraints>{constraints}{limits}</constraints></{reader}>
+</profiles>
 <quotas><default></default></quotas>
 <users><default><password></password><networks><ip>::/0</ip></networks><profile>default</profile>
 <quota>default</quota><grants>{grants}</grants></default></users>
@@ -74,12 +93,39 @@ _USERS: Final = """<clickhouse>
 """
 
 
+def memory_bytes() -> int:
+    """The memory of this machine, or what its control group leaves this process."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):
+        return min(machine, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return machine
+
+
+def reader_memory_bytes() -> int:
+    """The most that one query of a reader may hold: a quarter of the memory, and no more than 4 GiB."""
+    return min(memory_bytes() // 4, 4 << 30)
+
+
+def reader_settings() -> str:
+    """The statement that makes a connection a reader's, within the profile's constraints from then on.
+
+    A profile's own values do not reach chDB's connections, its constraints do; so the values are set beside it.
+    """
+    return (
+        f"SET profile = '{_READER_PROFILE}', max_memory_usage = {reader_memory_bytes()},"
+        f" max_execution_time = {READER_SECONDS}"
+    )
+
+
 def write_configuration(folder: Path) -> Path:
     """Write the engine's configuration and users file into `folder`; returns the path to open the engine with."""
     constraints = "".join(f"<{name}><readonly/></{name}>" for name in _CONSTANT)
+    within = {"max_memory_usage": reader_memory_bytes(), "max_execution_time": READER_SECONDS}  # 0 is without end
+    limits = "".join(f"<{name}><min>1</min><max>{most}</max></{name}>" for name, most in within.items())
+    limits += "".join(f"<{name}><max>{most}</max></{name}>" for name, most in _READER_AT_MOST.items())
     grants = "".join(f"<query>{query}</query>" for query in _GRANTS)
     users = folder / "users.xml"
-    users.write_text(_USERS.format(constraints=constraints, grants=grants))
+    users.write_text(_USERS.format(constraints=constraints, limits=limits, grants=grants, reader=_READER_PROFILE))
     configuration = folder / "config.xml"
     configuration.write_text(_CONFIG.format(users=users))
     return configuration

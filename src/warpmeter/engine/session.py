@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import chdb
 
-from warpmeter.engine.access import refused_to_readers, write_configuration
+from warpmeter.engine.access import reader_settings, refused_to_readers, write_configuration
 from warpmeter.engine.errors import BAD_ARGUMENTS, from_engine, refuse
 from warpmeter.engine.lock import StartError
 from warpmeter.engine.sqltext import Statement
@@ -85,6 +85,7 @@ class Engine:
         self._folder = folder
         self._database = database
         self._known = False
+        self._as_reader = reader_settings()
         try:
             self._keeper = chdb.connect(self._address)
             found = self._keeper.query("SELECT version(), timezone(), displayName()", "TSV").bytes().decode()
@@ -102,6 +103,8 @@ class Engine:
     def _connection(self, call: Call) -> Iterator[Any]:
         connection = chdb.connect(self._address + "&readonly=2" * call.readonly)
         try:
+            if call.readonly:
+                connection.query(self._as_reader, "TSV")
             self._enter(connection, call)
             yield connection
         except RuntimeError as error:
