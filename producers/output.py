@@ -9,6 +9,7 @@ from typing import Any, Final, TextIO
 
 from google.protobuf.message import Message
 
+from warpmeter.quantity import bare_name, quantity
 from warpmeter.schemas.metrics import of_topic
 from warpmeter.schemas.topics import TOPICS
 
@@ -34,17 +35,17 @@ def json_line(topic: str, row: Message) -> str:
 
 
 def text(topic: str, row: Message) -> str:
-    """One row for people: what it is about, then its known metrics in SI units."""
+    """One row for people: what it is about, for a state that is not ok why, then its known metrics with units."""
     known = fields(row)
     about = " ".join(f"{name}={known[name]}" for name in IDENTITY if known.get(name) not in (None, ""))
-    return "\n".join([f"{topic} {about}".rstrip(), *_metrics(topic, known)])
+    why = f": {known['why']}" if known.get("why") and known.get("state") != "ok" else ""
+    return "\n".join([f"{topic} {about}{why}".rstrip(), *_metrics(topic, known)])
 
 
 def _metrics(topic: str, known: Mapping[str, Any]) -> Iterator[str]:
     for metric in of_topic(topic):
         if (value := known.get(metric.column)) not in (None, []):
-            shown = value if metric.factor == 1 else float(f"{value * metric.factor:.9g}")
-            yield f"  {metric.name:32} {shown} {'' if metric.unit == '1' else metric.unit}".rstrip()
+            yield f"  {bare_name(metric):32} {quantity(value * metric.factor, metric.unit)}"
 
 
 class Printer:

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,6 +30,7 @@ from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError, Message
 
 from warpmeter import bus, wire
+from warpmeter.quantity import bare_name, quantity
 from warpmeter.registry import FramingError, unframed
 from warpmeter.schemas.metrics import Metric, of_topic
 from warpmeter.schemas.topics import TOPICS, Topic
@@ -255,11 +256,6 @@ class _Reader:
 
 # How a row is shown.
 
-_BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
-_DECIMAL: Final = ("", "k", "M", "G", "T", "P")
-_UNIT_SUFFIXES: Final = (
-    "_bytes_per_s", "_bits_per_s", "_per_s", "_bytes", "_watts", "_joules", "_celsius", "_hertz", "_seconds", "_s",
-)  # fmt: skip
 _FIRST: Final = ("host", "ts", "period_ms")
 _EMPTY: Final[tuple[object, ...]] = ("", [], {})
 
@@ -321,32 +317,12 @@ def _si(metric: Metric | None, name: str, value: Any) -> tuple[str, Any]:
 def _shown(metric: Metric | None, name: str, value: Any) -> str:
     if metric is None or isinstance(value, bool):
         return f"{name}={_text(value)}"
-    base = next((metric.name.removesuffix(end) for end in _UNIT_SUFFIXES if metric.name.endswith(end)), metric.name)
-    return f"{base}={_quantity(value * metric.factor, metric.unit)}"
+    return f"{bare_name(metric)}={quantity(value * metric.factor, metric.unit)}"
 
 
 def _bare(metric: Metric | None, name: str, value: Any) -> str:
     name, value = _si(metric, name, value)
     return f"{name}={_text(value)}"
-
-
-def _quantity(value: float, unit: str) -> str:
-    if unit == "ratio 0-1":
-        return f"{100 * value:.4g}%"
-    if unit == "B":
-        return _prefixed(value, 1024, _BINARY, unit)
-    if unit in ("B/s", "bit/s", "Hz"):
-        return _prefixed(value, 1000, _DECIMAL, unit)
-    if unit == "s" and 0 < value < 1:
-        return f"{1000 * value:.4g}ms"
-    return f"{value:.10g}" + unit.removeprefix("1")
-
-
-def _prefixed(value: float, step: int, prefixes: Sequence[str], unit: str) -> str:
-    power = 0
-    while value >= step and power < len(prefixes) - 1:
-        value, power = value / step, power + 1
-    return f"{value:.4g}{prefixes[power]}{unit}"
 
 
 def _text(value: Any) -> str:

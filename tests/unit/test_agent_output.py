@@ -4,12 +4,14 @@ import io
 import json
 
 from warpmeter.producers.output import Printer, json_line, text
-from warpmeter.schemas.generated import gpu_samples_pb2, job_events_pb2
+from warpmeter.schemas.generated import gpu_samples_pb2, host_samples_pb2, job_events_pb2, source_health_pb2
 
 GPU = gpu_samples_pb2.Envelope.GpuSample(
     host="gpu01", ts=5.0, gpu=3, uuid="GPU-3", job_ids=["a"],
     power_deciwatts=6543, sm_active_permille=250, energy_joules=2**40,
 )  # fmt: skip
+HOST = host_samples_pb2.Envelope.HostSample(host="gpu01", ts=5.0, cpu_idle_permille=1000, mem_free_mebibytes=9671)
+HEALTH = source_health_pb2.Envelope.SourceHealth
 JOB = job_events_pb2.Envelope.JobEvent(
     host="gpu01", job_id="9", event="started", pid=7, labels={"account": "nlp"}, gpus=[0, 1]
 )
@@ -30,14 +32,25 @@ def test_maps_and_lists_are_json() -> None:
     assert (line["labels"], line["gpus"], line["rank"]) == ({"account": "nlp"}, [0, 1], None)
 
 
-def test_people_read_si_units_of_what_is_known() -> None:
+def test_people_read_what_is_known_with_its_unit() -> None:
     lines = text("gpu-samples", GPU).splitlines()
     assert lines[0] == "gpu-samples gpu=3 uuid=GPU-3"
     assert [line.split() for line in lines[1:]] == [
-        ["sm_active", "0.25", "ratio", "0-1"],
-        ["power_watts", "654.3", "W"],
-        ["energy_joules", "1099511627776", "J"],
+        ["sm_active", "25%"],
+        ["power", "654.3W"],
+        ["energy", "1099511627776J"],
     ]
+
+
+def test_people_read_memory_as_tail_shows_it() -> None:
+    lines = text("host-samples", HOST).splitlines()
+    assert [line.split() for line in lines[1:]] == [["cpu_idle", "100%"], ["mem_free", "9.444GiB"]]
+
+
+def test_people_read_why_a_state_is_not_ok() -> None:
+    well, sick = (HEALTH(source="jobs", state=state, why="no such file") for state in ("ok", "unsupported"))
+    assert text("source-health", well).splitlines()[0] == "source-health source=jobs state=ok"
+    assert text("source-health", sick).splitlines()[0] == "source-health source=jobs state=unsupported: no such file"
 
 
 def test_a_printer_writes_a_line_for_each_row() -> None:
