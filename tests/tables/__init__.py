@@ -1,26 +1,16 @@
 """Land rows in migrated tables as ingest does: one Protobuf insert, one token, one block."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from google.protobuf.message import Message
 
+from warpmeter.consumers.sink import insert_settings
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.store import Client
 from warpmeter.wire import joined, pack
 
 UUID: Final = "5f1c7a1e-0000-4000-8000-000000000000"
-
-# One insert, one block: see "Exactly once" in docs/architecture.md.
-ONE_BLOCK: Final[Mapping[str, Any]] = {
-    "async_insert": 0,
-    "max_insert_threads": 1,
-    "input_format_parallel_parsing": 0,
-    "max_insert_block_size": 1_000_000_000,
-    "min_insert_block_size_rows": 1_000_000_000,
-    "min_insert_block_size_bytes": 0,
-    "deduplicate_blocks_in_dependent_materialized_views": 1,
-}
 
 
 def row(topic: str, /, **fields: Any) -> Message:
@@ -37,12 +27,7 @@ def token(first: int, last: int, topic_uuid: str = UUID, partition: int = 0) -> 
 
 def land(client: Client, topic: str, rows: Sequence[Message], insert_token: str = "", table: str = "") -> None:
     """Insert rows of a topic into its table (or `table`), under a token if there is one."""
-    settings = {
-        **ONE_BLOCK,
-        "format_schema_source": "string",
-        "format_schema": TOPICS[topic].proto,
-        "format_schema_message_name": TOPICS[topic].message,
-    }
+    settings: dict[str, Any] = dict(insert_settings(TOPICS[topic]))
     if insert_token:
         settings["insert_deduplication_token"] = insert_token
     client.raw_insert(
