@@ -189,19 +189,21 @@ def test_parameters_pass_byte_for_byte(reader: Client) -> None:
     assert found.result_rows == [(asked["text"], [1, 2])]
 
 
-def test_five_million_rows_stream_in_bounded_memory(server: EngineServer) -> None:
-    def resident_mib() -> int:
-        status = map(str.split, Path(f"/proc/{server.process.pid}/status").read_text().splitlines())
-        return next(int(words[1]) >> 10 for words in status if words[0] == "VmRSS:")
+def memory_mib(server: EngineServer, which: str = "VmRSS") -> int:
+    """The engine's resident memory now, or the most of it (`VmHWM`)."""
+    status = map(str.split, Path(f"/proc/{server.process.pid}/status").read_text().splitlines())
+    return next(int(words[1]) >> 10 for words in status if words[0] == f"{which}:")
 
-    before, rows, peak = resident_mib(), 0, 0
+
+def test_five_million_rows_stream_in_bounded_memory(server: EngineServer) -> None:
+    before, rows, peak = memory_mib(server), 0, 0
     with (
         server.client() as client,
         client.query_row_block_stream("SELECT number, repeat(toString(number), 5) FROM numbers(5000000)") as blocks,
     ):
         for block in blocks:
             rows += len(block)
-            peak = max(peak, resident_mib())
+            peak = max(peak, memory_mib(server))
     assert rows == 5_000_000
     assert peak - before < 150  # the result is 210 MiB
 
@@ -355,7 +357,7 @@ def test_compressed_both_ways(server: EngineServer, table: str, encoding: str) -
         enable_http_compression=1,
     )
     assert answer.headers["Content-Encoding"] == encoding
-    assert decoder(encoding).add(body) == b"a\t1\n" * 1000
+    assert b"".join(decoder(encoding).pieces(body)) == b"a\t1\n" * 1000
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "lz4", "zstd"])
@@ -370,13 +372,13 @@ def test_clickhouses_own_blocks(server: EngineServer, table: str, method: str) -
     body = FrameEncoder(method).add(b"a\t1\n" * 1000)
     post(server, body, write=True, query=f"INSERT INTO {table} FORMAT TSV", decompress=1)
     packed = post(server, f"SELECT * FROM {table}".encode(), compress=1, network_compression_method=method)[1]
-    assert FrameDecoder().add(packed) == b"a\t1\n" * 1000
+    assert b"".join(FrameDecoder().pieces(packed)) == b"a\t1\n" * 1000
 
 
 def test_an_exception_is_packed_as_the_result_would_be(server: EngineServer) -> None:
     answer, packed = post(server, b"SELECT * FROM nope", compress=1)
     assert answer.status == 404
-    assert FrameDecoder().add(packed).startswith(b"Code: 60. DB::Exception: ")
+    assert b"".join(FrameDecoder().pieces(packed)).startswith(b"Code: 60. DB::Exception: ")
 
 
 def test_the_go_client_is_greeted_in_its_protocol(server: EngineServer) -> None:
@@ -420,6 +422,38 @@ def test_a_query_ends_when_its_client_leaves(server: EngineServer, sql: str) -> 
     until(lambda: post(server, running)[1] == b"1\n", "the query to run")
     connection.close()
     until(lambda: post(server, running)[1] == b"0\n", "the query to end", within_s=5)
+
+
+@pytest.mark.parametrize("fill", [b" ", b"1,", b"INSERT INTO t VALUES ('"])
+@pytest.mark.parametrize("encoding", ["gzip", "zstd", ""])
+def test_a_statement_that_unpacks_to_too_much_is_refused(server: EngineServer, encoding: str, fill: bytes) -> None:
+    plain = b"SELECT " + fill * ((64 << 20) // len(fill) if encoding else 300_000)
+    pack: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "zstd": zstd_library().compress}
+    body = pack.get(encoding, bytes)(plain)
+    before = memory_mib(server, "VmHWM")
+    answer, said = post(server, body, headers={"Content-Encoding": encoding} if encoding else None)
+    assert (answer.status, answer.headers["X-ClickHouse-Exception-Code"]) == (413, "229"), said
+    assert memory_mib(server, "VmHWM") - before < 60
+
+
+def test_a_reader_with_data_to_insert_is_refused_before_it_is_unpacked(server: EngineServer) -> None:
+    body = gzip.compress(b"INSERT INTO t FORMAT TSV\n" + b"a\t1\n" * (16 << 20))
+    began = time.monotonic()
+    answer, said = post(server, body, headers={"Content-Encoding": "gzip"})
+    assert answer.headers["X-ClickHouse-Exception-Code"] == "164", said
+    assert time.monotonic() - began < 1
+
+
+def test_a_long_statement_goes_through(server: EngineServer) -> None:
+    numbers = ",".join(map(str, range(30_000)))
+    assert post(server, f"SELECT length([{numbers}])".encode())[1] == b"30000\n"
+
+
+def test_an_insert_whose_head_is_long_takes_its_data(server: EngineServer, table: str) -> None:
+    head = b"/*" + b" " * 100_000 + b"*/ INSERT INTO " + table.encode() + b" FORMAT TSV\n"
+    answer, said = post(server, head + b"a\t1\n" * 500_000, write=True)
+    assert answer.status == 200, said
+    assert post(server, f"SELECT count() FROM {table}".encode())[1] == b"500000\n"
 
 
 def curl(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -2,13 +2,15 @@
 
 import gzip
 import random
+import struct
+import tracemalloc
 import zlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpmeter.engine.compression import Chain, decoded, decoder, encoder
+from warpmeter.engine.compression import PIECE, Chain, decoded, decoder, encoder, zstd_library
 from warpmeter.engine.errors import EngineError
 from warpmeter.engine.frames import FrameDecoder, FrameEncoder, city_hash_128
 
@@ -49,6 +51,35 @@ def test_a_body_may_be_several_members() -> None:
     assert b"".join(decoded([gzip.compress(b"one ") + gzip.compress(b"two")], decoder("gzip"))) == b"one two"
 
 
+@pytest.mark.parametrize("name", ["gzip", "deflate", "zstd", "lz4"])
+def test_a_bomb_is_unpacked_no_further_than_it_is_taken(name: str) -> None:
+    _, packer = encoder(name)
+    packed = packer.add(bytes(4 << 20)) + packer.end()
+    tracemalloc.start()
+    try:
+        pieces = decoder(name).pieces(packed)
+        sizes = [len(next(pieces)) for _ in range(8)]
+        assert tracemalloc.get_traced_memory()[1] < 2 << 20
+    finally:
+        tracemalloc.stop()
+    assert max(sizes) <= PIECE
+    assert sum(sizes) + sum(map(len, pieces)) == 4 << 20
+
+
+@pytest.mark.parametrize("method", ["LZ4", "ZSTD"])
+def test_a_block_that_says_it_is_large_is_refused_by_its_header(method: str) -> None:
+    packed = FrameEncoder(method).add(bytes(1 << 20))
+    with pytest.raises(EngineError, match="more than 262144 bytes"):
+        list(FrameDecoder(256 << 10).pieces(packed[:64]))
+
+
+def test_a_block_of_another_size_than_it_says_is_refused() -> None:
+    packed = zstd_library().compress(bytes(1 << 20))
+    block = struct.pack("<BII", 0x90, len(packed) + 9, 10) + packed
+    with pytest.raises(EngineError, match="10 bytes"):
+        list(FrameDecoder().pieces(city_hash_128(block) + block))
+
+
 def test_nothing_offered_is_nothing_encoded() -> None:
     name, packer = encoder("br, identity")
     assert (name, packer.add(b"x"), packer.end()) == ("", b"x", b"")
@@ -82,7 +113,7 @@ def test_a_flipped_bit_fails_the_checksum() -> None:
     packed = bytearray(FrameEncoder("LZ4").add(b"some rows " * 50))
     packed[30] ^= 1
     with pytest.raises(EngineError) as refused:
-        FrameDecoder().add(bytes(packed))
+        b"".join(FrameDecoder().pieces(bytes(packed)))
     assert refused.value.code == 40
 
 

@@ -1,7 +1,9 @@
 """Requests and exceptions of ClickHouse's HTTP interface, without an engine."""
 
+import asyncio
 import base64
 import os
+import threading
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from warpmeter.engine.access import Access, check_anybody, check_reader, of, ref
 from warpmeter.engine.answer import Server, content_type
 from warpmeter.engine.errors import EngineError, from_engine, refuse
 from warpmeter.engine.hello import hello, is_hello
+from warpmeter.engine.intake import unless_quick
 from warpmeter.engine.sqltext import parse
 
 TOKEN = "secret"
@@ -204,3 +207,9 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(lock, "LOW_DISK_BYTES", 1 << 62)
     with pytest.raises(lock.StartError, match=r"MiB left and needs \d+: make room"):
         lock.prepare(tmp_path)
+
+
+def test_long_texts_are_read_in_another_thread() -> None:
+    here = threading.get_ident()
+    assert asyncio.run(unless_quick(100, threading.get_ident)) == here
+    assert asyncio.run(unless_quick(1 << 20, threading.get_ident)) != here

@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -13,12 +13,11 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, Any, Final, TypeVar
 
 from warpmeter import selfmetrics
-from warpmeter.engine import access, request, sqltext
+from warpmeter.engine import access, request
 from warpmeter.engine.answer import Answer, Receive, Send, Server, content_type
 from warpmeter.engine.compression import Chain, Decoder, Encoder, decoded, decoder, encoder
 from warpmeter.engine.errors import (
     BAD_ARGUMENTS,
-    QUERY_IS_TOO_LARGE,
     TOO_MANY_SIMULTANEOUS_QUERIES,
     EngineError,
     refuse,
@@ -26,6 +25,7 @@ from warpmeter.engine.errors import (
 from warpmeter.engine.feed import CHUNK, Feed, Outlet, read_pipe
 from warpmeter.engine.frames import FrameDecoder, FrameEncoder
 from warpmeter.engine.hello import hello, is_hello
+from warpmeter.engine.intake import Body, ClientGoneError, PlainBody, statement_of, unless_quick
 from warpmeter.engine.session import Call, Engine, Figures, pipe
 from warpmeter.engine.sqltext import Kind, Statement
 
@@ -33,55 +33,16 @@ Result = TypeVar("Result")
 
 _HOLD: Final = 64 << 10
 _HELD_IN_MEMORY: Final = 16 << 20
-_HEAD: Final = 64 << 10
-_LARGEST_STATEMENT: Final = 16 << 20
+# Bytes. The engine's own `max_query_size`, and room to raise it; an INSERT's data does not count.
+_READERS_STATEMENT: Final = 256 << 10
+_WRITERS_STATEMENT: Final = 1 << 20
+_LARGEST_BLOCK: Final = 64 << 20
 _WAITING_A_THREAD: Final = 16
 _METHODS: Final = ("GET", "HEAD", "POST", "OPTIONS")
 _HEALTH: Final = ("/ping", "/replicas_status")
 _NOT_HERE: Final = b"There is no handle %s\n\nUse / with a query, or /ping for health checks.\n"
 _FORMAT_NAME: Final = re.compile(r"\w+")
 _PLAIN: Final = {"Content-Type": "text/html; charset=UTF-8"}
-
-
-class ClientGoneError(Exception):
-    """The client closed its connection before the answer was whole."""
-
-
-class Body:
-    """The request's body as it comes; `gone` when the client left."""
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._more = True
-
-    async def chunk(self) -> bytes:
-        """The next bytes, b"" at the end. Raises ClientGoneError."""
-        while self._more:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGoneError
-            self._more = message.get("more_body", False)
-            if body := message.get("body", b""):
-                return bytes(body)
-        return b""
-
-    async def head(self, size: int) -> bytes:
-        """The first `size` bytes or somewhat more, or all when there are fewer."""
-        parts, have = [], 0
-        while have < size and (chunk := await self.chunk()):
-            parts.append(chunk)
-            have += len(chunk)
-        return b"".join(parts)
-
-    async def drain(self) -> None:
-        """Read the rest and forget it, so that the client hears the answer."""
-        while await self.chunk():
-            pass
-
-    async def gone(self) -> None:
-        """Return when the client leaves; only once the body is read."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
 
 
 class Pool:
@@ -171,17 +132,17 @@ class App:
             await answer.fail(error)
 
     async def _serve(self, asked: request.Request, body: Body, answer: Answer) -> None:
-        through = _body_decoder(asked)
-        statement = await self._statement(asked, body, through)
-        access.check_anybody(statement.tokens)
-        if asked.readonly:
-            access.check_reader(statement.tokens, asked.settings, self._engine.refused_to_readers)
+        largest = _READERS_STATEMENT if asked.access is access.Access.READ else _WRITERS_STATEMENT
+        through = _body_decoder(asked, largest)
+        plain = PlainBody(body, through)
+        statement = await statement_of(asked.query, plain, largest)
+        await unless_quick(len(statement.head), lambda: self._check(asked, statement))
         call = Call(asked.readonly, os.urandom(12).hex(), asked.database, asked.settings, asked.parameters)
         exchange = Exchange(asked, call, statement, body, answer)
         self._running.add(call.tag)
         try:
             if statement.kind is Kind.INSERT:
-                await self._insert(exchange, through)
+                await self._insert(exchange, plain.rest(), through)
             elif is_hello(statement.head) and (statement.format or asked.default_format) == "Native":
                 await exchange.send(hello(self._server, asked.protocol_version), "Native", Figures())
             elif statement.kind is Kind.SELECT:
@@ -191,33 +152,16 @@ class App:
         finally:
             self._running.discard(call.tag)
 
-    async def _statement(self, asked: request.Request, body: Body, through: Decoder) -> Statement:
-        """The statement: in the address, in the body, or begun in one and gone on in the other."""
-        if asked.query:
-            statement = sqltext.parse(asked.query)
-            if statement.kind is Kind.INSERT:
-                return statement
-            more = await self._whole(b"", body, through)
-            return sqltext.parse(asked.query + b"\n" + more) if more.strip() else statement
-        head = b""
-        while len(head) < _HEAD and (chunk := await body.chunk()):
-            head += through.add(chunk)
-        return _inserting(head) or sqltext.parse(await self._whole(head, body, through))
+    def _check(self, asked: request.Request, statement: Statement) -> None:
+        access.check_anybody(statement.tokens)
+        if asked.readonly:
+            access.check_reader(statement.tokens, asked.settings, self._engine.refused_to_readers)
 
-    @staticmethod
-    async def _whole(text: bytes, body: Body, through: Decoder) -> bytes:
-        while chunk := await body.chunk():
-            text += through.add(chunk)
-            if len(text) > _LARGEST_STATEMENT:
-                raise refuse(QUERY_IS_TOO_LARGE, f"The statement is longer than {_LARGEST_STATEMENT} bytes.")
-        through.end()
-        return text
-
-    async def _insert(self, exchange: "Exchange", through: Decoder) -> None:
+    async def _insert(self, exchange: "Exchange", come: Iterator[bytes], through: Decoder) -> None:
         feed = Feed(asyncio.get_running_loop())
 
         def work() -> Figures:
-            data = chain([exchange.statement.data], decoded(feed, through))
+            data = chain([exchange.statement.data], come, decoded(feed, through))
             return self._engine.insert(exchange.call, exchange.statement, filter(None, data))
 
         running = asyncio.ensure_future(self._pool(exchange.asked).run(work))
@@ -335,17 +279,10 @@ class Exchange:
             await self.answer.write(chunk)
 
 
-def _inserting(head: bytes) -> Statement | None:
-    try:
-        statement = sqltext.parse(head)
-    except EngineError:  # the head may end in the middle of a statement; the whole of it is parsed then
-        return None
-    return statement if statement.kind is Kind.INSERT else None
-
-
-def _body_decoder(asked: request.Request) -> Decoder:
+def _body_decoder(asked: request.Request, largest: int) -> Decoder:
     outer = decoder(asked.content_encoding)
-    return Chain(outer, FrameDecoder()) if asked.framed_body else outer
+    block = largest if asked.readonly else _LARGEST_BLOCK
+    return Chain(outer, FrameDecoder(block)) if asked.framed_body else outer
 
 
 def _frames(asked: request.Request) -> Encoder:

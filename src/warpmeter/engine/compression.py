@@ -7,6 +7,8 @@ from typing import Any, Final, Protocol
 
 from warpmeter.engine.errors import CANNOT_DECOMPRESS, UNKNOWN_COMPRESSION_METHOD, refuse
 
+PIECE: Final = 64 << 10
+
 
 class Encoder(Protocol):
     """Compresses a stream: `add` what comes, `end` it once."""
@@ -96,15 +98,14 @@ _DECODERS: Final[dict[str, Callable[[], Any]]] = {
     "deflate": _inflater(15),
     "zstd": lambda: zstd_library().ZstdDecompressor(),
     "lz4": lambda: library("lz4.frame", "lz4").LZ4FrameDecompressor(),
-    "br": lambda: library("brotli", "brotli").Decompressor(),
 }
 
 
 class Decoder(Protocol):
-    """Gives back a compressed stream: `add` what comes, `end` when no more comes. Both raise EngineError."""
+    """Gives back a compressed stream: `pieces` of what comes, `end` when no more comes. Both raise EngineError."""
 
-    def add(self, chunk: bytes) -> bytes:
-        """The plain bytes that are ready."""
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        """The plain bytes that are ready, unpacked as they are taken; take all before the next chunk."""
         ...
 
     def end(self) -> None:
@@ -115,9 +116,9 @@ class Decoder(Protocol):
 class NoDecoder:
     """The stream is plain already."""
 
-    def add(self, chunk: bytes) -> bytes:
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
         """The same bytes."""
-        return chunk
+        yield chunk
 
     def end(self) -> None:
         """Nothing to check."""
@@ -132,20 +133,32 @@ class _Decompressor:
         self._current = self._make()
         self._begun = False
 
-    def add(self, chunk: bytes) -> bytes:
-        try:
-            return b"".join(self._pieces(chunk))
-        except Exception as error:  # each library has an error class of its own
-            raise refuse(CANNOT_DECOMPRESS, f"The body is not {self._name}: {error}.") from error
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        """The plain bytes, at most 64 KiB at a time."""
+        for at in range(0, len(chunk), PIECE):
+            yield from self._unpacked(chunk[at : at + PIECE])
 
-    def _pieces(self, left: bytes) -> Iterator[bytes]:
-        while left:
+    def _unpacked(self, packed: bytes) -> Iterator[bytes]:
+        more = True
+        while packed or more:
             if getattr(self._current, "eof", False):
+                if not packed:
+                    return
                 self._current = self._make()
             self._begun = True
-            step = self._current.process if self._name == "br" else self._current.decompress
-            yield step(left)
-            left = getattr(self._current, "unused_data", None) or b""
+            plain, packed, more = self._step(packed)
+            if plain:
+                yield plain
+
+    def _step(self, packed: bytes) -> tuple[bytes, bytes, bool]:
+        """Plain bytes, what of the packed ones is left, and whether more comes without any."""
+        current = self._current
+        try:
+            plain = bytes(current.decompress(packed, PIECE))
+        except Exception as error:  # each library has an error class of its own
+            raise refuse(CANNOT_DECOMPRESS, f"The body is not {self._name}: {error}.") from error
+        left = getattr(current, "unconsumed_tail", b"") or getattr(current, "unused_data", b"") or b""
+        return plain, left, bool(plain) and not getattr(current, "needs_input", len(plain) < PIECE)
 
     def end(self) -> None:
         if self._begun and getattr(self._current, "eof", True) is False:
@@ -169,9 +182,10 @@ class Chain:
         self._outer = outer
         self._inner = inner
 
-    def add(self, chunk: bytes) -> bytes:
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
         """The plain bytes that are ready."""
-        return self._inner.add(self._outer.add(chunk))
+        for piece in self._outer.pieces(chunk):
+            yield from self._inner.pieces(piece)
 
     def end(self) -> None:
         """Check both."""
@@ -182,6 +196,5 @@ class Chain:
 def decoded(chunks: Iterable[bytes], through: Decoder) -> Iterator[bytes]:
     """The chunks of a body through a decoder that may have seen its beginning."""
     for chunk in chunks:
-        if plain := through.add(chunk):
-            yield plain
+        yield from through.pieces(chunk)
     through.end()

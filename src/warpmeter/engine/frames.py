@@ -6,6 +6,7 @@ sizes and data.
 """
 
 import struct
+from collections.abc import Iterator
 from typing import Final
 
 from clickhouse_cityhash import cityhash
@@ -18,7 +19,6 @@ _LZ4: Final = 0x82
 _ZSTD: Final = 0x90
 _CHECKSUM: Final = 16
 _BLOCK: Final = 1 << 20
-_LARGEST: Final = 1 << 30
 _HEADER: Final = struct.Struct("<BII")
 
 
@@ -54,26 +54,32 @@ class FrameEncoder:
 
 
 class FrameDecoder:
-    """Unpacks a stream of blocks; raises EngineError when a block is damaged or the stream ends inside one."""
+    """Unpacks a stream of blocks; raises EngineError when a block is damaged or the stream ends inside one.
 
-    def __init__(self) -> None:
-        self._held = b""
+    A block larger than `largest` bytes, packed or plain, is refused by its header.
+    """
 
-    def add(self, chunk: bytes) -> bytes:
-        """The plain bytes of the blocks that are whole."""
+    def __init__(self, largest: int = 64 << 20) -> None:
+        self._held = bytearray()
+        self._largest = largest
+
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        """The plain bytes of the blocks that are whole, a block at a time."""
         self._held += chunk
-        out = []
         while (size := self._block_size()) and len(self._held) >= _CHECKSUM + size:
-            out.append(_unpacked(self._held[:_CHECKSUM], self._held[_CHECKSUM : _CHECKSUM + size]))
-            self._held = self._held[_CHECKSUM + size :]
-        return b"".join(out)
+            checksum, block = bytes(self._held[:_CHECKSUM]), bytes(self._held[_CHECKSUM : _CHECKSUM + size])
+            del self._held[: _CHECKSUM + size]
+            yield _unpacked(checksum, block)
 
     def _block_size(self) -> int:
         if len(self._held) < _CHECKSUM + _HEADER.size:
             return 0
         _, size, plain = _HEADER.unpack_from(self._held, _CHECKSUM)
-        if not _HEADER.size <= size <= _LARGEST or plain > _LARGEST:
+        if size < _HEADER.size:
             raise refuse(CANNOT_DECOMPRESS, "decompress=1: the body is not ClickHouse's compressed blocks.")
+        if max(size, plain) > self._largest:
+            why = f"decompress=1: no compressed block, or one of more than {self._largest} bytes; send smaller ones."
+            raise refuse(CANNOT_DECOMPRESS, why)
         return int(size)
 
     def end(self) -> None:
@@ -90,7 +96,13 @@ def _unpacked(checksum: bytes, block: bytes) -> bytes:
     if method == _LZ4:
         return bytes(library("lz4.block", "lz4").decompress(packed, uncompressed_size=size))
     if method == _ZSTD:
-        return bytes(zstd_library().decompress(packed))
+        return _sized(bytes(zstd_library().ZstdDecompressor().decompress(packed, size + 1)), size)
     if method == _NONE:
-        return packed
+        return _sized(packed, size)
     raise refuse(CANNOT_DECOMPRESS, f"decompress=1: method 0x{method:02x} is none of LZ4, ZSTD and NONE.")
+
+
+def _sized(plain: bytes, size: int) -> bytes:
+    if len(plain) != size:
+        raise refuse(CANNOT_DECOMPRESS, f"decompress=1: a block is not of the {size} bytes that its header says.")
+    return plain

@@ -118,6 +118,12 @@ def _unreadable(what: str, at: int) -> str:
     return f"Syntax error: {what} at position {at + 1}: {why}."
 
 
+def inserts(text: bytes) -> bool:
+    """Whether the first word is `INSERT`. Raises EngineError as `lexemes` does."""
+    first = next(lexemes(text), None)
+    return first is not None and first.is_word("INSERT")
+
+
 def parse(text: bytes) -> Statement:
     """Cut one statement; for an `INSERT` with data of its own in the text, `data` is what follows.
 
