@@ -45,6 +45,24 @@ def _record(entry: object) -> tuple[Partition, tuple[int, str]]:
     return where, (offset, text)
 
 
+def read_records(path: Path) -> dict[Partition, tuple[int, str]]:
+    """The records of a ledger's file, none where there is no file; raises LedgerError for one that is damaged."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(stored["version"], int) and stored["version"] > VERSION:
+            raise LedgerError(f"{path} is of version {stored['version']}: written by a newer warpmeter")
+        if stored["version"] != VERSION:
+            raise ValueError(f"version {stored['version']!r}")
+        return dict(_record(entry) for entry in stored["records"])
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise LedgerError(f"cannot read {path}: {error.strerror}; let this user read it") from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        what = "restore it, or empty the tables together with it: without it rows would be lost or doubled"
+        raise LedgerError(f"{path} is damaged ({error!r}); {what}") from error
+
+
 class FileLedger:
     """Records of `group` in `folder/ledger-<group>.json`.
 
@@ -60,27 +78,11 @@ class FileLedger:
         except OSError as error:
             self._lock.close()
             raise LedgerError(f"another ingest process holds {self._path}: stop it first") from error
-        self._records = self._read()
+        self._records = read_records(self._path)
 
     def close(self) -> None:
         """Let another process have it."""
         self._lock.close()
-
-    def _read(self) -> dict[Partition, tuple[int, str]]:
-        try:
-            stored = json.loads(self._path.read_text(encoding="utf-8"))
-            if isinstance(stored["version"], int) and stored["version"] > VERSION:
-                raise LedgerError(f"{self._path} is of version {stored['version']}: written by a newer warpmeter")
-            if stored["version"] != VERSION:
-                raise ValueError(f"version {stored['version']!r}")
-            return dict(_record(entry) for entry in stored["records"])
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise LedgerError(f"cannot read {self._path}: {error.strerror}; let this user read it") from error
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            what = "restore it, or empty the tables together with it: without it rows would be lost or doubled"
-            raise LedgerError(f"{self._path} is damaged ({error!r}); {what}") from error
 
     def recall(self, partitions: Iterable[Partition]) -> Mapping[Partition, Entry]:
         return {where: decode(where, *self._records[where]) for where in partitions if where in self._records}

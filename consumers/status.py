@@ -1,6 +1,5 @@
 """How far behind ingest is, and what is declared and not settled: for `warpmeter status` and `warpmeter migrate`."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -12,7 +11,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from warpmeter import bus, store
 from warpmeter.consumers.broker import uuid_of
 from warpmeter.consumers.ledger import Declared, Entry, LedgerError, decode
-from warpmeter.consumers.ledger_file import ledger_path
+from warpmeter.consumers.ledger_file import ledger_path, read_records
 from warpmeter.consumers.ledger_kafka import KafkaLedger
 from warpmeter.consumers.sink import Away, Broken, ClickHouse
 from warpmeter.consumers.span import Partition
@@ -132,12 +131,8 @@ def _anything_landed(settings: Settings) -> bool:
 
 def _records(settings: Settings) -> Mapping[Partition, Entry]:
     if settings.ingest.ledger_dir is not None:
-        try:
-            stored = json.loads(ledger_path(settings.ingest.ledger_dir, settings.ingest.group).read_text())
-        except FileNotFoundError:
-            return {}
-        places = {Partition(topic, number): (offset, text) for topic, number, offset, text in stored["records"]}
-        return {where: decode(where, *place) for where, place in places.items()}
+        records = read_records(ledger_path(settings.ingest.ledger_dir, settings.ingest.group))
+        return {where: decode(where, *record) for where, record in records.items()}
     try:
         _, partitions = _described(bus.admin(settings.kafka), list(_subscribed(settings)))
     except KafkaException as error:

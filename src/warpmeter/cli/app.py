@@ -215,11 +215,12 @@ def migrate(
 ) -> None:
     """Bring the store's tables, rollups and views to this version. Safe to run again; refuses to run twice at once."""
     from warpmeter.cli import migrating
+    from warpmeter.consumers.ledger import LedgerError
     from warpmeter.migrate import MigrationError
     from warpmeter.store import ClickHouseError
 
     settings = common.writable(common.settings(data, store={"dsn": store}), data)
-    with explained(MigrationError, ClickHouseError):
+    with explained(MigrationError, ClickHouseError, LedgerError):
         if check or dry_run:
             steps = migrating.show(settings, with_sql=dry_run)
             raise typer.Exit(int(check and bool(steps)))

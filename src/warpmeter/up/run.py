@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from warpmeter import launch, log, migrate, tansu, topics
 from warpmeter.consumers import status
+from warpmeter.consumers.ledger import LedgerError
 from warpmeter.settings import Kafka, Metrics, Settings, Store
 from warpmeter.store import ClickHouseError, connect, reason
 from warpmeter.up import logs
@@ -176,7 +177,7 @@ def migrate_store(store: Store, pending: Callable[[], list[str]] = migrate.nothi
     try:
         with connect(store, database="default") as client:
             migrate.apply(client, store, pending)
-    except (migrate.MigrationError, ClickHouseError) as error:
+    except (migrate.MigrationError, ClickHouseError, LedgerError) as error:
         raise UpError(f"cannot prepare the tables: {reason(error)}") from error
 
 
