@@ -1,5 +1,6 @@
 """Writing the answer: headers as ClickHouse names them, exceptions before and in the middle of a result."""
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from warpmeter.engine.compression import Encoder, Plain
-from warpmeter.engine.errors import EngineError
+from warpmeter.engine.errors import ClientGoneError, EngineError
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -24,6 +25,23 @@ _TYPES: Final = {
     "Prometheus": "text/plain; version=0.0.4; charset=UTF-8",
 }
 _BINARY: Final = ("Native", "RowBinary", "Arrow", "Parquet", "ORC", "Avro", "Protobuf", "MsgPack", "CapnProto", "BSON")
+
+
+STALLED_S: Final = 60.0
+_PIECE: Final = 64 << 10
+
+
+def impatient(send: Send, seconds: float) -> Send:
+    """`send` that raises ClientGoneError when the client takes nothing, or less than a piece of 64 KiB, for so long."""
+
+    async def within(message: Message) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await send(message)
+        except TimeoutError as error:
+            raise ClientGoneError from error
+
+    return within
 
 
 def content_type(name: str) -> str:
@@ -90,10 +108,10 @@ class Answer:
         await self._send({"type": "http.response.start", "status": int(status), "headers": raw})
 
     async def write(self, chunk: bytes) -> None:
-        """Send some of the body."""
+        """Send some of the body. Raises ClientGoneError when the client does not take it."""
         out = self._encoder.add(chunk)
-        if out and not self._head:
-            await self._send({"type": "http.response.body", "body": out, "more_body": True})
+        for at in range(0, 0 if self._head else len(out), _PIECE):
+            await self._send({"type": "http.response.body", "body": out[at : at + _PIECE], "more_body": True})
 
     async def end(self) -> None:
         """Send what the encoder holds, and end."""

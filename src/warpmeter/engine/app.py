@@ -14,18 +14,19 @@ from typing import IO, Any, Final, TypeVar
 
 from warpmeter import selfmetrics
 from warpmeter.engine import access, request
-from warpmeter.engine.answer import Answer, Receive, Send, Server, content_type
+from warpmeter.engine.answer import STALLED_S, Answer, Receive, Send, Server, content_type, impatient
 from warpmeter.engine.compression import Chain, Decoder, Encoder, decoded, decoder, encoder
 from warpmeter.engine.errors import (
     BAD_ARGUMENTS,
     TOO_MANY_SIMULTANEOUS_QUERIES,
+    ClientGoneError,
     EngineError,
     refuse,
 )
 from warpmeter.engine.feed import CHUNK, Feed, Outlet, read_pipe
 from warpmeter.engine.frames import FrameDecoder, FrameEncoder
 from warpmeter.engine.hello import hello, is_hello
-from warpmeter.engine.intake import Body, ClientGoneError, PlainBody, statement_of, unless_quick
+from warpmeter.engine.intake import Body, PlainBody, statement_of, unless_quick
 from warpmeter.engine.session import Call, Engine, Figures, pipe
 from warpmeter.engine.sqltext import Kind, Statement
 
@@ -37,7 +38,8 @@ _HELD_IN_MEMORY: Final = 16 << 20
 _READERS_STATEMENT: Final = 256 << 10
 _WRITERS_STATEMENT: Final = 1 << 20
 _LARGEST_BLOCK: Final = 64 << 20
-_WAITING_A_THREAD: Final = 16
+_WAITING: Final = 64
+_READERS: Final = 4  # times the writers: a reader's thread mostly waits for its client
 _METHODS: Final = ("GET", "HEAD", "POST", "OPTIONS")
 _HEALTH: Final = ("/ping", "/replicas_status")
 _NOT_HERE: Final = b"There is no handle %s\n\nUse / with a query, or /ping for health checks.\n"
@@ -50,7 +52,7 @@ class Pool:
 
     def __init__(self, name: str, threads: int) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
-        self._limit = threads * (1 + _WAITING_A_THREAD)
+        self._limit = threads + _WAITING
         self._taken = 0
 
     async def run(self, work: Callable[[], Result]) -> Result:
@@ -69,13 +71,17 @@ class Pool:
 
 
 class App:
-    """The application. `threads` bounds the readers' calls at a time, and as many again the writers'."""
+    """The application. `threads` bounds the writers' calls at a time, and four times as many the readers'.
 
-    def __init__(self, engine: Engine, write_token: str, threads: int) -> None:
+    A query whose client takes nothing of its result for `stalled_s` seconds is ended.
+    """
+
+    def __init__(self, engine: Engine, write_token: str, threads: int, stalled_s: float = STALLED_S) -> None:
         self._engine = engine
         self._token = write_token
+        self._stalled_s = stalled_s
         self._server = Server(engine.version, engine.timezone, engine.name)
-        self._readers = Pool("reader", threads)
+        self._readers = Pool("reader", threads * _READERS)
         self._writers = Pool("writer", threads)
         self._control = Pool("control", 1)
         self._running: set[str] = set()
@@ -87,6 +93,7 @@ class App:
         assert scope["type"] == "http"
         started = time.monotonic()
         head = scope["method"] == "HEAD"
+        send = impatient(send, self._stalled_s)
         answer = Answer(send, self._server, "", head)
         try:
             if not await self._simple(scope, answer):
@@ -126,10 +133,9 @@ class App:
     async def _tell(error: EngineError, body: Body, answer: Answer) -> None:
         try:
             await body.drain()
+            await answer.fail(error)
         except ClientGoneError:
             answer.status = 499
-        else:
-            await answer.fail(error)
 
     async def _serve(self, asked: request.Request, body: Body, answer: Answer) -> None:
         largest = _READERS_STATEMENT if asked.access is access.Access.READ else _WRITERS_STATEMENT
@@ -200,12 +206,12 @@ class App:
             os.close(reading)
 
     async def _unless_gone(self, work: Coroutine[Any, Any, Result], exchange: "Exchange") -> Result:
-        """Await the work; when the client leaves first, end its query and raise ClientGoneError."""
+        """Await the work; when the client leaves first, or stops taking, end its query and raise ClientGoneError."""
         running = asyncio.ensure_future(work)
         leaving = asyncio.ensure_future(exchange.body.gone())
         try:
             await asyncio.wait((running, leaving), return_when=asyncio.FIRST_COMPLETED)
-            if running.done():
+            if running.done() and not isinstance(running.exception(), ClientGoneError):
                 return running.result()
             await self.kill(exchange.call.tag)
             raise ClientGoneError

@@ -59,6 +59,10 @@ _REPEATED_HEAD: Final = re.compile(r"^(?:Code: \d+\. DB::\w*Exception: )+(?=Code
 _REPEATED_TAIL: Final = re.compile(r"(?: \(version [^()]*(?:\([^()]*\))?\)(?:\.? \([A-Z0-9_]+\))?)+$")
 
 
+class ClientGoneError(Exception):
+    """The client closed its connection, or stopped taking the answer, before it was whole."""
+
+
 class EngineError(Exception):
     """One failed request: ClickHouse's error code and the whole text, `Code: … (NAME)`, without the version."""
 

@@ -10,17 +10,13 @@ from typing import Final, TypeVar
 from warpmeter.engine import sqltext
 from warpmeter.engine.answer import Receive
 from warpmeter.engine.compression import Decoder
-from warpmeter.engine.errors import QUERY_IS_TOO_LARGE, EngineError, refuse
+from warpmeter.engine.errors import QUERY_IS_TOO_LARGE, ClientGoneError, EngineError, refuse
 from warpmeter.engine.sqltext import Kind, Statement
 
 Result = TypeVar("Result")
 
 _HEAD: Final = 64 << 10
 _QUICK: Final = 16 << 10  # bytes of text that take less than a millisecond or few to lex
-
-
-class ClientGoneError(Exception):
-    """The client closed its connection, or stopped taking the answer, before it was whole."""
 
 
 class Body:

@@ -16,6 +16,7 @@ import uvicorn
 
 from warpmeter import log
 from warpmeter.engine import lock, sandbox
+from warpmeter.engine.answer import STALLED_S
 from warpmeter.engine.lock import StartError
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ _GRACE_S: Final = 4.0
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """How to serve; `database` is used where a request names none. Port 0 takes any."""
+    """How to serve; `database` is used where a request names none. Port 0 takes any.
+
+    `threads` is how many calls of writers run at a time; of readers, four times as many.
+    """
 
     folder: Path
     listen: str = "127.0.0.1"
@@ -42,6 +46,8 @@ def bind(listen: str, port: int) -> socket.socket:
     found = socket.socket(family, socket.SOCK_STREAM)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted ones inherit it; else 40 ms an answer
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # so that the kernel lets go of a client that was given up and never reads
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(2000 * STALLED_S))
     try:
         found.bind((listen, port))
         found.listen(256)
