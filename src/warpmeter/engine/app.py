@@ -4,9 +4,10 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from http import HTTPStatus
 from itertools import chain
 from tempfile import SpooledTemporaryFile
@@ -26,9 +27,9 @@ from warpmeter.engine.errors import (
 from warpmeter.engine.feed import CHUNK, Feed, Outlet, read_pipe
 from warpmeter.engine.frames import FrameDecoder, FrameEncoder
 from warpmeter.engine.hello import hello, is_hello
-from warpmeter.engine.intake import Body, PlainBody, statement_of, unless_quick
+from warpmeter.engine.intake import Body, PlainBody, Rules, statement_of
 from warpmeter.engine.session import Call, Engine, Figures, pipe
-from warpmeter.engine.sqltext import Kind, Statement
+from warpmeter.engine.sqltext import Kind, Lexeme, Statement
 
 Result = TypeVar("Result")
 
@@ -141,8 +142,7 @@ class App:
         largest = _READERS_STATEMENT if asked.access is access.Access.READ else _WRITERS_STATEMENT
         through = _body_decoder(asked, largest)
         plain = PlainBody(body, through)
-        statement = await statement_of(asked.query, plain, largest)
-        await unless_quick(len(statement.head), lambda: self._check(asked, statement))
+        statement = await statement_of(asked.query, plain, Rules(largest, partial(self._check, asked)))
         call = Call(asked.readonly, os.urandom(12).hex(), asked.database, asked.settings, asked.parameters)
         exchange = Exchange(asked, call, statement, body, answer)
         self._running.add(call.tag)
@@ -158,10 +158,10 @@ class App:
         finally:
             self._running.discard(call.tag)
 
-    def _check(self, asked: request.Request, statement: Statement) -> None:
-        access.check_anybody(statement.tokens)
+    def _check(self, asked: request.Request, tokens: Sequence[Lexeme]) -> None:
+        access.check_anybody(tokens)
         if asked.readonly:
-            access.check_reader(statement.tokens, asked.settings, self._engine.refused_to_readers)
+            access.check_reader(tokens, asked.settings, self._engine.refused_to_readers)
 
     async def _insert(self, exchange: "Exchange", come: Iterator[bytes], through: Decoder) -> None:
         feed = Feed(asyncio.get_running_loop())

@@ -4,18 +4,23 @@ A small body may unpack to any size, so nothing here unpacks more than it is ask
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from warpmeter.engine import sqltext
 from warpmeter.engine.answer import Receive
 from warpmeter.engine.compression import Decoder
 from warpmeter.engine.errors import QUERY_IS_TOO_LARGE, ClientGoneError, EngineError, refuse
-from warpmeter.engine.sqltext import Kind, Statement
+from warpmeter.engine.sqltext import Kind, Lexeme, Statement
 
 Result = TypeVar("Result")
 
 _HEAD: Final = 64 << 10
+# One thread, so that the lexemes of one long text at a time are in memory, and the others' share of the interpreter
+# stays large.
+_LEXING: Final = ThreadPoolExecutor(1, thread_name_prefix="lexer")
 _QUICK: Final = 16 << 10  # bytes of text that take less than a millisecond or few to lex
 
 
@@ -88,32 +93,43 @@ class PlainBody:
         return self._pieces
 
 
-async def statement_of(query: bytes, body: PlainBody, largest: int) -> Statement:
-    """The statement: in the address (`query`), in the body, or begun in one and gone on in the other.
+@dataclass(frozen=True)
+class Rules:
+    """What a statement must keep to: its length in bytes, an `INSERT`'s own data not counted, and a check of its words.
 
-    Raises EngineError, for one longer than `largest` bytes too; an `INSERT`'s own data does not count.
+    `check` raises EngineError.
+    """
+
+    largest: int
+    check: Callable[[Sequence[Lexeme]], None]
+
+
+async def statement_of(query: bytes, body: PlainBody, rules: Rules) -> Statement:
+    """The statement, checked: in the address (`query`), in the body, or begun in one and gone on in the other.
+
+    Its lexemes are let go of, as they take a hundred times the memory of the text. Raises EngineError.
     """
     if not query:
-        return await _in_the_body(body, largest)
-    statement = await unless_quick(len(query), lambda: _parsed(query, largest))
+        return await _in_the_body(body, rules)
+    statement = await unless_quick(len(query), lambda: _parsed(query, rules))
     if statement.kind is Kind.INSERT:
         return statement
-    text = await body.upto(query + b"\n", largest + 1)
-    return (
-        statement if not text[len(query) :].strip() else await unless_quick(len(text), lambda: _parsed(text, largest))
-    )
+    text = await body.upto(query + b"\n", rules.largest + 1)
+    return statement if not text[len(query) :].strip() else await unless_quick(len(text), lambda: _parsed(text, rules))
 
 
-async def _in_the_body(body: PlainBody, largest: int) -> Statement:
+async def _in_the_body(body: PlainBody, rules: Rules) -> Statement:
     head = await body.upto(b"", _HEAD)
+    if found := _inserting(head[:_QUICK], rules):  # the usual one, which need not wait for the lexer's thread
+        return replace(found, data=found.data + head[_QUICK:])
     if not body.ended:
-        if found := await unless_quick(len(head), lambda: _inserting(head)):
+        if found := await unless_quick(len(head), lambda: _inserting(head, rules)):
             return found
-        head = await body.upto(head, largest + 1)
-    return await unless_quick(len(head), lambda: _parsed(head, largest))
+        head = await body.upto(head, rules.largest + 1)
+    return await unless_quick(len(head), lambda: _parsed(head, rules))
 
 
-def _inserting(head: bytes) -> Statement | None:
+def _inserting(head: bytes, rules: Rules) -> Statement | None:
     """The `INSERT` that a body begins with, whose data goes on; None when the head is not enough to say so."""
     try:
         if not sqltext.inserts(head):
@@ -121,18 +137,23 @@ def _inserting(head: bytes) -> Statement | None:
         statement = sqltext.parse(head)
     except EngineError:  # the head may end in the middle of a statement; more of it is parsed then
         return None
-    return statement if statement.kind is Kind.INSERT and statement.data else None
+    return _checked(statement, rules) if statement.kind is Kind.INSERT and statement.data else None
 
 
-def _parsed(text: bytes, largest: int) -> Statement:
-    if len(text) <= largest:
-        return sqltext.parse(text)
-    statement = _inserting(text)
-    if statement is None or len(statement.head) + len(statement.tail) > largest:
-        raise refuse(QUERY_IS_TOO_LARGE, f"The statement is longer than {largest} bytes.")
+def _parsed(text: bytes, rules: Rules) -> Statement:
+    if len(text) <= rules.largest:
+        return _checked(sqltext.parse(text), rules)
+    statement = _inserting(text, rules)
+    if statement is None or len(statement.head) + len(statement.tail) > rules.largest:
+        raise refuse(QUERY_IS_TOO_LARGE, f"The statement is longer than {rules.largest} bytes.")
     return statement
+
+
+def _checked(statement: Statement, rules: Rules) -> Statement:
+    rules.check(statement.tokens)
+    return replace(statement, tokens=())
 
 
 async def unless_quick(size: int, work: Callable[[], Result]) -> Result:
     """Do the work on `size` bytes of text: here when it is quick, else in a thread, so that no other request waits."""
-    return work() if size <= _QUICK else await asyncio.to_thread(work)
+    return work() if size <= _QUICK else await asyncio.get_running_loop().run_in_executor(_LEXING, work)

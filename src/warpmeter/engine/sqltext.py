@@ -106,7 +106,7 @@ def lexemes(text: bytes) -> Iterator[Lexeme]:
         elif group == "word":
             yield Lexeme(Token.WORD, found[0].decode(), start, end)
         elif group == "symbol":
-            yield Lexeme(Token.SYMBOL, found[0].decode(), start, end)
+            yield Lexeme(Token.SYMBOL, chr(text[start]), start, end)
         else:
             yield Lexeme(Token.STRING, "", start, end)
 
