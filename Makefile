@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Two workers under a name that is not Python's: below a shell they would be jobs, and the tests' jobs part of them.
+WORKERS := --dist loadfile --tx '2*popen//python=$(BIN)/pytest-worker'
 
 .PHONY: up demo test check bench proto docs clean
 .DEFAULT_GOAL := help
@@ -15,6 +17,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) (once, a minute or two)…"
 	@$(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing; on Debian: apt-get install python3-venv"; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@ln -sf python $(BIN)/pytest-worker
 	@touch $@
 
 up: $(STAMP)  ## measure this host: broker, agent, consumer, engine
@@ -24,7 +27,7 @@ demo: $(STAMP)  ## the same with a simulated fleet
 	@exec $(BIN)/warpmeter up --demo
 
 test: $(STAMP)  ## the tests that need nothing but this machine
-	@$(BIN)/pytest -q -m "not kafka and not browser and not torch"
+	@$(BIN)/pytest -q $(WORKERS) -m "not kafka and not browser and not torch"
 
 check: $(STAMP)  ## lint, format, types, import contract, generated code
 	@$(BIN)/ruff check --quiet .

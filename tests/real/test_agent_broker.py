@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ import pytest
 from tests.brokers import Broker, KafkaCluster, Tansu
 from tests.brokers.process import free_ports
 from tests.nvml import NvmlStub, Process
+from tests.python import PYTHON
 from tests.real import agents
 from tests.real.agents import Reader
 from tests.wait import until
@@ -95,7 +95,7 @@ def test_a_python_process_from_a_shell_starts_runs_and_ends(bus: Kafka, reader: 
         reader.wait(lambda r: _mine(r, "ended"), "its end", within_s=5)
     (started,) = _mine(reader, "started")
     assert started.pid == child.pid
-    assert started.command == f"{sys.executable} {tmp_path / 'busy.py'} --lr 1"
+    assert started.command == f"{PYTHON} {tmp_path / 'busy.py'} --lr 1"
     assert started.user == psutil.Process().username()
     assert "/bash/python" in started.tree_id
     assert {row.job_id for row in _mine(reader, "ended")} == {started.job_id}
@@ -125,7 +125,7 @@ def _cpu_s(process: psutil.Process) -> float:
 def _busy(folder: Path, arguments: str = "") -> Iterator[psutil.Process]:
     """A python process, started from a shell, that uses half a core and 80 MiB; gone in the end."""
     (folder / "busy.py").write_text(BUSY)
-    line = f"{sys.executable} {folder / 'busy.py'} {arguments}; true"
+    line = f"{PYTHON} {folder / 'busy.py'} {arguments}; true"
     shell = subprocess.Popen(["bash", "-c", line], process_group=0)
     try:
         until(lambda: psutil.Process(shell.pid).children(), "the child")

@@ -5,7 +5,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ import psutil
 import pytest
 
 from tests.brokers.process import free_ports
+from tests.python import PYTHON
 from tests.real import agents
 from tests.wait import until
 from warpmeter.producers.host import MODES
@@ -29,7 +29,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, A
     """The rows of one tick, with a python process from a shell running."""
     asked = agents.settings(tmp_path_factory.mktemp("once"), NOWHERE, interval_s=1.0, host=socket.gethostname())
     program = "import time; held = bytearray(50 << 20); held[::4096] = bytes(len(held[::4096])); time.sleep(60)"
-    line = f'"{sys.executable}" -c "{program}" & echo; wait'
+    line = f'"{PYTHON}" -c "{program}" & echo; wait'
     shell = subprocess.Popen(["bash", "-c", line], process_group=0)
     try:
         until(lambda: psutil.Process(shell.pid).children(), "the child")
@@ -72,7 +72,7 @@ def test_one_tick_has_the_running_job(once: dict[str, list[dict[str, Any]]]) -> 
     (child,) = once["child"]
     (event,) = [row for row in once["job-events"] if row["pid"] == child["pid"]]
     assert event["event"] == "running"
-    assert event["command"].startswith(sys.executable)
+    assert event["command"].startswith(PYTHON)
     assert event["rss_mebibytes"] == pytest.approx(child["rss"] / 2**20, rel=0.1, abs=3)
     assert event["started_at"] == pytest.approx(child["started"], abs=2)
     assert event["cpu_cores_milli"] is not None

@@ -6,7 +6,6 @@ import os
 import secrets
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.python import PYTHON
 from tests.real.up import Up, free_port, up, warpmeter
 from tests.wait import until
 from warpmeter import bus, topics, wire
@@ -96,7 +96,7 @@ def test_counts_grow_and_agree_with_proc(running: Up) -> None:
 
 
 def test_a_python_process_of_a_shell_is_a_job_while_it_runs(running: Up) -> None:
-    shell = subprocess.Popen(["bash", "-c", f'"{sys.executable}" -c "$0"; true', BUSY])
+    shell = subprocess.Popen(["bash", "-c", f'"{PYTHON}" -c "$0"; true', BUSY])
     try:
         until(lambda: psutil.Process(shell.pid).children(), "the shell's child")
         child = psutil.Process(shell.pid).children()[0]

@@ -75,7 +75,7 @@ def permissions(settings: Settings) -> Finding:
         return Finding("permissions", "ok", "every process's environment and I/O can be read")
     return Finding(
         "permissions", "warning", f"{hidden} processes of other users hide their environment and I/O",
-        "run the agent as root, or give it CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH; where it is root, the container forbids it",
+        "run the agent as root, or give it CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH; a container may forbid it",
     )  # fmt: skip
 
 
