@@ -16,7 +16,6 @@ from rich.text import Text
 
 from warpmeter import config
 from warpmeter.settings import Kafka, Settings, Store
-from warpmeter.store import reason
 from warpmeter.up.folder import EMBEDDED_TOPICS, Folder, Running, UpError
 
 out = Console(width=None if sys.stdout.isatty() else 160)
@@ -46,7 +45,16 @@ def explained(*expected: type[Exception]) -> Iterator[None]:
     except Exception as error:
         if not isinstance(error, (*expected, UpError, config.ConfigError)):
             raise
-        fail(reason(error))
+        fail(_said(error))
+
+
+def _said(error: Exception) -> str:
+    """The error's words; the store's client, which a host with the agent alone does not have, has its own."""
+    if not type(error).__module__.startswith("clickhouse_connect"):
+        return str(error)
+    from warpmeter.store import reason
+
+    return reason(error)
 
 
 def settings(data: Path | None = None, **tables: Mapping[str, Any]) -> Settings:
