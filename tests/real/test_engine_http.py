@@ -19,6 +19,7 @@ from clickhouse_connect.driver.exceptions import DatabaseError
 
 from tests.engine import TOKEN, WRITER, EngineServer
 from tests.wait import until
+from warpmeter.consumers.sink import ONE_BLOCK
 from warpmeter.engine.compression import decoder, zstd_library
 from warpmeter.engine.frames import FrameDecoder, FrameEncoder
 
@@ -28,15 +29,7 @@ message Envelope {
   repeated S rows = 1;
 }
 """
-ONE_BLOCK: dict[str, Any] = {
-    "async_insert": 0,
-    "max_insert_threads": 1,
-    "input_format_parallel_parsing": 0,
-    "max_insert_block_size": 1_000_000_000,
-    "min_insert_block_size_rows": 1_000_000_000,
-    "min_insert_block_size_bytes": 0,
-    "deduplicate_blocks_in_dependent_materialized_views": 1,
-}
+AS_ONE_BLOCK: dict[str, Any] = dict(ONE_BLOCK)
 PROTOBUF = {
     "format_schema_source": "string",
     "format_schema": SCHEMA + "// padding\n" * 1500,
@@ -244,7 +237,7 @@ def test_a_token_lands_once(writer: Client, reader: Client, table: str) -> None:
     for token in ("1", "1", "2"):
         writer.raw_insert(
             table, ["host", "value"], batch, fmt="ProtobufList",
-            settings=PROTOBUF | ONE_BLOCK | {"insert_deduplication_token": token},
+            settings=PROTOBUF | AS_ONE_BLOCK | {"insert_deduplication_token": token},
         )  # fmt: skip
     assert reader.query(f"SELECT host, count(), any(value) FROM {table} GROUP BY host ORDER BY host").result_rows == [
         ("a", 2, 1),
@@ -262,7 +255,7 @@ def test_a_batch_of_64_mib_is_one_block(server: EngineServer, table: str) -> Non
             write=True,
             query=f"INSERT INTO {table} FORMAT TSV",
             insert_deduplication_token="big",
-            **ONE_BLOCK,
+            **AS_ONE_BLOCK,
         )
         assert answer.status == 200, said
     assert post(server, f"SELECT count() FROM {table}".encode())[1] == b"%d\n" % (len(body) // len(row))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
+from tests.clock import FakeClock
 from tests.wait import until
 from warpmeter.clock import SystemClock
 from warpmeter.producers.health import Board
@@ -16,25 +17,6 @@ from warpmeter.producers.source import Health, Reading, Sample, SourceError
 from warpmeter.schemas.generated.host_samples_pb2 import Envelope
 
 HostSample = Envelope.HostSample
-
-
-class FakeClock:
-    """Time that moves when told."""
-
-    def __init__(self) -> None:
-        self.passed = 1000.0
-
-    def now(self) -> float:
-        """UTC."""
-        return 1_800_000_000.0 + self.passed
-
-    def monotonic(self) -> float:
-        """Never steps."""
-        return self.passed
-
-    def sleep(self, seconds: float) -> None:
-        """Time passes."""
-        self.passed += seconds
 
 
 class Published:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.clock import FakeClock
 from tests.wait import until
 from warpmeter.producers import outbox
 from warpmeter.producers.segment import Position
@@ -18,25 +19,6 @@ from warpmeter.wire import Envelope, unpack
 MetricSample = MetricEnvelope.MetricSample
 AWAY = Kafka(bootstrap_servers="127.0.0.1:1")
 MOCK = Kafka(bootstrap_servers="mock", options={"test.mock.num.brokers": "1"})
-
-
-class FakeClock:
-    """Time that moves when told."""
-
-    def __init__(self) -> None:
-        self.passed = 1000.0
-
-    def now(self) -> float:
-        """UTC."""
-        return 1_800_000_000.0 + self.passed
-
-    def monotonic(self) -> float:
-        """Never steps."""
-        return self.passed
-
-    def sleep(self, seconds: float) -> None:
-        """Time passes."""
-        self.passed += seconds
 
 
 @pytest.fixture
