@@ -139,10 +139,6 @@ class Attribution:
         """From the job source: job_id of every process that belongs to a job."""
         self._jobs = job_of_pid
 
-    def job_of(self, pid: int) -> str | None:
-        """For the GPU source: the job of a process, None when it belongs to none (or is too new to be known)."""
-        return self._jobs.get(pid)
-
     def job_ids(self, pids: Sequence[int]) -> list[str]:
         """For a GPU's row: the jobs of these processes, each once, sorted."""
         jobs = self._jobs

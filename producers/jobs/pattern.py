@@ -1,6 +1,5 @@
 """Which process trees are jobs: the expression in force and why it is this one."""
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,10 +17,6 @@ class Pattern:
 
     text: str
     why: str
-
-    def compiled(self) -> re.Pattern[str]:
-        """Raises re.error for a broken expression of the settings."""
-        return re.compile(self.text)
 
 
 def pattern_in_force(agent: Agent) -> Pattern:

@@ -221,7 +221,7 @@ def test_the_gpu_source_learns_the_job_of_every_process(host: Host) -> None:
     host.proc.put(Fake(31, 30, "python3", start=3100))
     (started, _) = host.rows(1)
     assert host.attribution.job_ids([31, 30, 20, 4]) == [started.job_id]
-    assert host.attribution.job_of(20) is None
+    assert host.attribution.job_ids([20]) == []
 
 
 def test_ranks_and_labels_travel(host: Host) -> None:
