@@ -196,5 +196,4 @@ class Table:
 def make_topics(settings: Settings) -> None:
     """All topics, as the product makes them."""
     topics.ensure(settings.kafka)
-    left = topics.check(settings.kafka)
-    assert not left, [str(difference) for difference in left]
+    until(lambda: not topics.check(settings.kafka), "every node to know the topics")

@@ -4,6 +4,7 @@
 raised (partitions, retention, sizes) is ever lowered.
 """
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from warpmeter.settings import Kafka
 Rule = Literal["same", "at_least", "initial"]
 TIMEOUT_S: Final = 15.0
 CONNECT_S: Final = 5.0
+SEEN_EVERY_S: Final = 0.1
 UNLIMITED: Final = "-1"
 
 
@@ -165,7 +167,17 @@ def ensure(kafka: Kafka, topics: Iterable[Topic] | None = None, timeout_s: float
     chosen = None if topics is None else tuple(topics)
     if differences := check(kafka, chosen, timeout_s):
         apply(kafka, differences, timeout_s)
+        _seen(kafka, chosen, timeout_s)
     return differences
+
+
+def _seen(kafka: Kafka, topics: Sequence[Topic] | None, timeout_s: float) -> None:
+    """Wait until the broker tells what was changed: a cluster's nodes learn of it one after the other."""
+    deadline = time.monotonic() + timeout_s
+    while any(not isinstance(each, FewerReplicas) for each in check(kafka, topics, timeout_s)):
+        if time.monotonic() > deadline:
+            return
+        time.sleep(SEEN_EVERY_S)
 
 
 def _wanted(kafka: Kafka, topic: Topic) -> Wanted:

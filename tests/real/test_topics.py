@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from tests.brokers import Broker, KafkaCluster
+from tests.wait import until
 from warpmeter import bus, topics
 from warpmeter.schemas.topics import DAY_MS, TOPICS, Topic
 from warpmeter.settings import Kafka
@@ -70,14 +71,14 @@ def test_partitions_are_added(kafka: KafkaCluster, topic_prefix: str) -> None:
     after = dataclasses.replace(before, partitions=3)
     differences = topics.ensure(after)
     assert FewerPartitions(f"{topic_prefix}.gpu-samples", 1, 3) in differences
-    assert topics.check(after) == ()
+    until(lambda: topics.check(after) == (), "the partitions to be told")
 
 
 @pytest.mark.kafka
 def test_three_replicas_with_two_in_sync(kafka3: KafkaCluster, topic_prefix: str) -> None:
     kafka = Kafka(kafka3.bootstrap_servers, topic_prefix, partitions=2, replication_factor=3)
     topics.ensure(kafka)
-    assert topics.check(kafka) == ()
+    until(lambda: topics.check(kafka) == (), "every node to know the topics")
     fewer = topics.check(dataclasses.replace(kafka, replication_factor=5), [TOPICS["gpu-samples"]])
     assert [str(each) for each in fewer] == [
         f"{topic_prefix}.gpu-samples: 3 replicas, wants 5; use kafka-reassign-partitions"
