@@ -1,0 +1,91 @@
+"""Commands of whoever runs it: what is there, what is wrong with it, and how to mend it."""
+
+from typing import Annotated
+
+import typer
+
+from warpmeter.cli import common
+from warpmeter.cli.common import explained
+from warpmeter.cli.options import Bootstrap, Data, Dsn, Json
+
+
+def status(as_json: Json = False, bootstrap_servers: Bootstrap = None, store: Dsn = None, data: Data = None) -> None:
+    """What runs, lag per partition, freshness of the tables, sick sources, last errors. Exit status 1 when something
+    does not answer or has stopped."""
+    from warpmeter.cli import status as reporting
+
+    settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers}, store={"dsn": store})
+    found = reporting.report(settings, data or settings.engine.data)
+    reporting.show(found, as_json)
+    raise typer.Exit(int(bool(found.problems) or any(part.state != "running" for part in found.parts)))
+
+
+def doctor(as_json: Json = False, bootstrap_servers: Bootstrap = None, store: Dsn = None, data: Data = None) -> None:
+    """Check this host, the bus and the store; each finding says what to do. Exit status 1 when something failed."""
+    from warpmeter.cli.doctor import examine
+
+    settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers}, store={"dsn": store})
+    findings = list(examine(settings))
+    if as_json:
+        common.print_json(findings)
+    else:
+        rows = [(each.check, common.coloured(each.verdict), each.seen, each.remedy) for each in findings]
+        common.print_table("", ("check", "verdict", "seen", "what to do"), rows)
+    raise typer.Exit(int(any(each.verdict == "failed" for each in findings)))
+
+
+def topics(
+    create: Annotated[bool, typer.Option("--create", help="Create what is missing and mend what differs.")] = False,
+    as_json: Json = False,
+    bootstrap_servers: Bootstrap = None,
+    data: Data = None,
+) -> None:
+    """Check the topics and their configuration, or create them. Exit status 1 when something differs."""
+    from warpmeter import topics as kafka_topics
+
+    settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers})
+    with explained(kafka_topics.TopicsError):
+        work = kafka_topics.ensure if create else kafka_topics.check
+        differences = work(settings.kafka)
+        wanted = kafka_topics.plan(settings.kafka)
+    if as_json:
+        common.print_json({"topics": wanted, "differences": [str(each) for each in differences]})
+    else:
+        said = [str(each).partition(": ") for each in differences]
+        rows = [(t.name, t.partitions, "; ".join(what for name, _, what in said if name == t.name)) for t in wanted]
+        common.print_table("", ("topic", "partitions", "created or mended" if create else "differs"), rows)
+    raise typer.Exit(int(bool(differences) and not create))
+
+
+def migrate(
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit status 1 when something is to be done.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; print the SQL.")] = False,
+    store: Dsn = None,
+    data: Data = None,
+) -> None:
+    """Bring the store's tables, rollups and views to this version. Safe to run again; refuses to run twice at once."""
+    from warpmeter.cli import migrating
+    from warpmeter.consumers.ledger import LedgerError
+    from warpmeter.migrate import MigrationError
+    from warpmeter.store import ClickHouseError
+
+    settings = common.writable(common.settings(data, store={"dsn": store}), data)
+    with explained(MigrationError, ClickHouseError, LedgerError):
+        if check or dry_run:
+            steps = migrating.show(settings, with_sql=dry_run)
+            raise typer.Exit(int(check and bool(steps)))
+        migrating.run(settings)
+
+
+def config(as_json: Json = False) -> None:
+    """Show the settings in force, secrets masked, or say what is wrong with them."""
+    from warpmeter import config as configuration
+
+    shown = configuration.shown(common.settings())
+    if as_json:
+        common.print_json(shown)
+        return
+    rows = [(f"{table}.{key}", value) for table, keys in shown.items() for key, value in keys.items()]
+    common.print_table("", ("setting", "value"), rows)
