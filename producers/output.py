@@ -10,23 +10,12 @@ from typing import Any, Final, TextIO
 from google.protobuf.message import Message
 
 from warpmeter.quantity import bare_name, quantity
+from warpmeter.rows import fields
 from warpmeter.schemas.metrics import of_topic
 from warpmeter.schemas.topics import TOPICS
 
 IDENTITY: Final = ("kind", "device", "gpu", "uuid", "source", "subject", "name", "job_id", "event", "pid", "state")
 """Fields that say what a row is about, for people."""
-
-
-def fields(row: Message) -> dict[str, Any]:
-    """A row as a dict in the order of its fields; what is not known is None."""
-    return {field.name: _value(row, field) for field in row.DESCRIPTOR.fields}
-
-
-def _value(row: Message, field: Any) -> Any:
-    value = getattr(row, field.name)
-    if field.is_repeated:
-        return dict(value) if isinstance(value, Mapping) else list(value)
-    return None if field.has_presence and not row.HasField(field.name) else value
 
 
 def json_line(topic: str, row: Message) -> str:

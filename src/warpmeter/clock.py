@@ -1,7 +1,10 @@
 """Time, injectable: UTC for facts, monotonic for durations."""
 
 import time
-from typing import Protocol
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 class Clock(Protocol):
@@ -31,3 +34,17 @@ class SystemClock:
     def sleep(self, seconds: float) -> None:
         """Wait."""
         time.sleep(seconds)
+
+
+def moment(text: str, now: float) -> float:
+    """`15m`, `2h` (before `now`), or an ISO time (UTC unless it says otherwise), in seconds since the epoch.
+
+    Raises ValueError for anything else.
+    """
+    if text[-1:] in UNITS_S and text[:-1].replace(".", "", 1).isdigit():
+        return now - float(text[:-1]) * UNITS_S[text[-1]]
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no time; write 15m, 2h or 2026-01-31T12:00") from None
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()

@@ -26,13 +26,12 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka import Message as KafkaMessage
-from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError, Message
 
-from warpmeter import bus, wire
-from warpmeter.quantity import bare_name, quantity
+from warpmeter import bus, rows, wire
+from warpmeter.clock import moment
 from warpmeter.registry import FramingError, unframed
-from warpmeter.schemas.metrics import Metric, of_topic
+from warpmeter.schemas.metrics import of_topic
 from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.settings import Kafka
 from warpmeter.stopping import stopping
@@ -106,7 +105,7 @@ def tail(kafka: Kafka, wanted: Wanted, shape: Shape) -> None:
 def read(kafka: Kafka, wanted: Wanted, stop: threading.Event) -> Iterator[Seen]:
     """The messages, until `stop` is set or, without `follow`, until the end; raises TailError."""
     topic = topic_named(wanted.topic, kafka.topic_prefix)
-    since = None if wanted.since is None else parse_since(wanted.since, time.time())
+    since = None if wanted.since is None else _moment(wanted.since)
     with _Reader(kafka, topic, wanted.host) as reader:
         if since is not None:
             reader.start_at(since)
@@ -121,6 +120,13 @@ def read(kafka: Kafka, wanted: Wanted, stop: threading.Event) -> Iterator[Seen]:
         yield from sorted(newest, key=lambda seen: (seen.ts or 0.0, seen.partition, seen.offset))
         if wanted.follow:
             yield from reader.messages(stop, until_end=False)
+
+
+def _moment(text: str) -> float:
+    try:
+        return moment(text, time.time())
+    except ValueError as error:
+        raise TailError(str(error)) from None
 
 
 def _lines(messages: Iterable[Seen], shape: Shape) -> Iterator[str]:
@@ -142,8 +148,8 @@ def decode(topic: Topic, message: KafkaMessage) -> Seen:
         _bytes(value),
     )
     headers = {name: _bytes(header).decode(errors="replace") for name, header in dict(message.headers() or {}).items()}
-    rows, problem = _rows(topic, seen.value, headers)
-    return Seen(topic, seen.partition, seen.offset, seen.ts, seen.key, seen.value, rows, problem)
+    found, problem = _rows(topic, seen.value, headers)
+    return Seen(topic, seen.partition, seen.offset, seen.ts, seen.key, seen.value, found, problem)
 
 
 def _rows(topic: Topic, value: bytes, headers: Mapping[str, str]) -> tuple[tuple[Message, ...], str]:
@@ -152,12 +158,12 @@ def _rows(topic: Topic, value: bytes, headers: Mapping[str, str]) -> tuple[tuple
     if headers.get("type", topic.message) != topic.message:
         return (), f"of type {headers['type']}, not {topic.message}"
     try:
-        rows = tuple(wire.unpack(topic, unframed(value)))
+        found = tuple(wire.unpack(topic, unframed(value)))
     except (DecodeError, FramingError) as error:
         return (), f"corrupt: {str(error) or 'no Envelope'}"
-    if headers.get("rows", str(len(rows))) != str(len(rows)):
-        return rows, f"says {headers['rows']} rows and has {len(rows)}"
-    return rows, "" if rows else "corrupt: no rows"
+    if headers.get("rows", str(len(found))) != str(len(found)):
+        return found, f"says {headers['rows']} rows and has {len(found)}"
+    return found, "" if found else "corrupt: no rows"
 
 
 def _bytes(value: str | bytes | None) -> bytes:
@@ -270,8 +276,8 @@ def lines(seen: Seen, si: bool = False) -> Iterator[str]:
         yield f"{_clock(seen.ts)} {seen.key or '-'} {where} {seen.problem}; {len(seen.value)} bytes"
     metrics = {metric.column: metric for metric in of_topic(seen.topic.name)}
     for row in seen.rows:
-        values = _plain(row)
-        show = _bare if si else _shown
+        values = _known(row)
+        show = rows.without_unit if si else rows.with_unit
         told = ((name, value) for name, value in values.items() if name not in _FIRST and value not in _EMPTY)
         known = " ".join(show(metrics.get(name), name, value) for name, value in told)
         yield f"{_clock(values.get('ts'))} {values.get('host', seen.key)} {known}"
@@ -294,62 +300,15 @@ def json_lines(seen: Seen, si: bool = False) -> Iterator[str]:
         yield json.dumps(where | {"problem": seen.problem, "value": base64.b64encode(seen.value).decode()})
     metrics = {metric.column: metric for metric in of_topic(seen.topic.name)} if si else {}
     for row in seen.rows:
-        values = dict(_si(metrics.get(name), name, value) for name, value in _plain(row).items())
+        values = dict(rows.in_si(metrics.get(name), name, value) for name, value in _known(row).items())
         yield json.dumps(where | {"row": values}, ensure_ascii=False)
 
 
-def _plain(row: Message) -> dict[str, Any]:
-    """Every field that is there, in the order of their numbers; 64-bit numbers as numbers, bytes as base64."""
-    shown = MessageToDict(row, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
-    for field, value in row.ListFields():
-        if isinstance(value, int) and not isinstance(value, bool):
-            shown[field.name] = value
-    return {field.name: shown[field.name] for field in row.DESCRIPTOR.fields if field.name in shown}
-
-
-def _si(metric: Metric | None, name: str, value: Any) -> tuple[str, Any]:
-    if metric is None or isinstance(value, bool):
-        return name, value
-    scaled = value * metric.factor
-    return metric.name, int(scaled) if metric.factor >= 1 else round(scaled, 9)
-
-
-def _shown(metric: Metric | None, name: str, value: Any) -> str:
-    if metric is None or isinstance(value, bool):
-        return f"{name}={_text(value)}"
-    return f"{bare_name(metric)}={quantity(value * metric.factor, metric.unit)}"
-
-
-def _bare(metric: Metric | None, name: str, value: Any) -> str:
-    name, value = _si(metric, name, value)
-    return f"{name}={_text(value)}"
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(str(each) for each in value)
-    if isinstance(value, dict):
-        return ",".join(f"{key}:{each}" for key, each in value.items())
-    text = str(value)
-    return json.dumps(text, ensure_ascii=False) if not text or " " in text or not text.isprintable() else text
+def _known(row: Message) -> dict[str, Any]:
+    return {name: value for name, value in rows.fields(row).items() if value is not None}
 
 
 def _clock(ts: float | None) -> str:
     if ts is None:
         return "-"
     return datetime.fromtimestamp(ts, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def parse_since(text: str, now: float) -> float:
-    """`15m`, `2h` (before `now`), or an ISO time (UTC unless it says otherwise), in seconds since the epoch.
-
-    Raises TailError for anything else.
-    """
-    units = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-    if text[-1:] in units and text[:-1].replace(".", "", 1).isdigit():
-        return now - float(text[:-1]) * units[text[-1]]
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise TailError(f"{text!r} is no time; write 15m, 2h or 2026-01-31T12:00") from None
-    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
