@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from warpmeter.consumers import codes
 from warpmeter.consumers.batch import Batch
 from warpmeter.consumers.span import Span
-from warpmeter.schemas.topics import Topic
-from warpmeter.store import ClickHouseError, Client
+from warpmeter.schemas.topics import Topic, row_type
+from warpmeter.store import ClickHouseError, Client, cause
 from warpmeter.wire import joined
 
 
@@ -58,81 +59,24 @@ ONE_BLOCK: Final[Mapping[str, int]] = {
     "max_partitions_per_insert_block": 0,
 }
 
-# https://github.com/ClickHouse/ClickHouse/blob/master/src/Common/ErrorCodes.cpp
-DATA_ERRORS: Final = frozenset(
-    {
-        6,  # CANNOT_PARSE_TEXT
-        25,  # CANNOT_PARSE_ESCAPE_SEQUENCE
-        26,  # CANNOT_PARSE_QUOTED_STRING
-        27,  # CANNOT_PARSE_INPUT_ASSERTION_FAILED
-        32,  # ATTEMPT_TO_READ_AFTER_EOF
-        33,  # CANNOT_READ_ALL_DATA
-        38,  # CANNOT_PARSE_DATE
-        41,  # CANNOT_PARSE_DATETIME
-        69,  # ARGUMENT_OUT_OF_BOUND
-        72,  # CANNOT_PARSE_NUMBER
-        117,  # INCORRECT_DATA
-        128,  # TOO_LARGE_ARRAY_SIZE
-        131,  # TOO_LARGE_STRING_SIZE
-        190,  # SIZES_OF_ARRAYS_DONT_MATCH
-        321,  # VALUE_IS_OUT_OF_RANGE_OF_DATA_TYPE
-        349,  # CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN
-        407,  # DECIMAL_OVERFLOW
-        441,  # CANNOT_PARSE_DOMAIN_VALUE_FROM_STRING
-        444,  # UNKNOWN_PROTOBUF_FORMAT
-        469,  # VIOLATED_CONSTRAINT
-        676,  # CANNOT_PARSE_IPV4
-        677,  # CANNOT_PARSE_IPV6
-        691,  # UNKNOWN_ELEMENT_OF_ENUM
-    }
-)
-PERMANENT: Final = frozenset(
-    {
-        10,  # NOT_FOUND_COLUMN_IN_BLOCK
-        16,  # NO_SUCH_COLUMN_IN_TABLE
-        20,  # NUMBER_OF_COLUMNS_DOESNT_MATCH
-        36,  # BAD_ARGUMENTS
-        43,  # ILLEGAL_TYPE_OF_ARGUMENT
-        44,  # ILLEGAL_COLUMN
-        46,  # UNKNOWN_FUNCTION
-        47,  # UNKNOWN_IDENTIFIER
-        48,  # NOT_IMPLEMENTED
-        50,  # UNKNOWN_TYPE
-        53,  # TYPE_MISMATCH
-        60,  # UNKNOWN_TABLE
-        62,  # SYNTAX_ERROR
-        73,  # UNKNOWN_FORMAT
-        81,  # UNKNOWN_DATABASE
-        115,  # UNKNOWN_SETTING
-        164,  # READONLY
-        192,  # UNKNOWN_USER
-        193,  # WRONG_PASSWORD
-        194,  # REQUIRED_PASSWORD
-        195,  # IP_ADDRESS_NOT_ALLOWED
-        291,  # DATABASE_ACCESS_DENIED
-        433,  # PROTOBUF_BAD_CAST: a field's type and its column's do not go together
-        434,  # PROTOBUF_FIELD_NOT_REPEATED
-        436,  # CANNOT_PARSE_PROTOBUF_SCHEMA
-        437,  # NO_COLUMN_SERIALIZED_TO_REQUIRED_PROTOBUF_FIELD
-        452,  # SETTING_CONSTRAINT_VIOLATION
-        497,  # ACCESS_DENIED
-        516,  # AUTHENTICATION_FAILED
-        671,  # NO_COLUMNS_SERIALIZED_TO_PROTOBUF_FIELDS
-        720,  # USER_EXPIRED
-    }
-)
+_IN_A_VIEW: Final = "while pushing to view "
+_TARGET: Final = re.compile(r"Target table '([^']+)' of view")
+_STATUS: Final = re.compile(r"HTTP (\d{3}) ")
 
 
-def classified(table: str, code: int | None, message: str) -> Refused | Away | Broken:
-    """A store's error by its number; what is not known to be the bytes' or permanent is tried again.
+def classified(table: str, code: int | None, cause: str) -> Refused | Away | Broken:
+    """A store's error by its number (`codes`); what is not known to be the bytes' or permanent is tried again.
 
-    Too many parts (252), memory limit (241), timeouts (159, 209), the network (no number) are such.
+    `cause` is one line, as `store.cause` gives it. An error of the bytes within a view is the view's: the table takes
+    the same bytes without it.
     """
-    cause = " ".join(message.split())[:500]
-    if code in DATA_ERRORS:
-        return Refused(cause)
-    if code in PERMANENT:
+    if code in codes.DATA:
+        return Broken(f"cannot insert into {table}: {cause}") if _IN_A_VIEW in cause else Refused(cause)
+    if code in codes.PERMANENT:
         return Broken(f"cannot insert into {table}: {cause}")
+    status = _STATUS.match(cause) if code is None else None
+    if status is not None and (remedy := codes.PERMANENT_STATUSES.get(int(status[1]))):
+        return Broken(f"cannot insert into {table}: {cause}; {remedy}")
     return Away(f"insert into {table}: {cause}")
 
 
@@ -174,6 +118,14 @@ def insert_settings(topic: Topic) -> dict[str, str | int]:
     return {**ONE_BLOCK, **schema}
 
 
+def columns(topic: Topic) -> list[str]:
+    """The columns that every insert names: the message's fields.
+
+    Without their names ClickHouse leaves out, in silence, what a field without a column holds.
+    """
+    return [field.name for field in row_type(topic.envelope).fields]
+
+
 class ClickHouse:
     """Sink and History in ClickHouse, over HTTP or in this process. `client` gives the calling thread's client.
 
@@ -193,6 +145,7 @@ class ClickHouse:
         self._tables = tables
         extra: dict[str, str | int] = {"insert_quorum": "auto"} if quorum else {}
         self._settings = {name: insert_settings(topic) | extra for name, topic in topics.items()}
+        self._columns = {name: columns(topic) for name, topic in topics.items()}
 
     def insert(self, batch: Batch) -> Result:
         token = {"insert_deduplication_token": batch.token}
@@ -204,18 +157,32 @@ class ClickHouse:
     def _put(self, table: str, topic: str, body: bytes, extra: Mapping[str, str]) -> Result:
         settings = {**self._settings[topic], **extra}
         try:
-            self._client().raw_insert(table, insert_block=body, settings=settings, fmt="ProtobufList")
+            self._client().raw_insert(table, self._columns[topic], body, settings, "ProtobufList")
         except ClickHouseError as error:
-            return classified(table, getattr(error, "code", None), str(error))
+            found = classified(table, getattr(error, "code", None), cause(error))
+            return self._naming_views(found) if isinstance(found, Broken) else found
         except OSError as error:
             return Away(f"insert into {table}: {error}")
         return Landed()
+
+    def _naming_views(self, broken: Broken) -> Broken:
+        """Of a view whose target is gone ClickHouse names the target and, as the view, the table before it."""
+        target = _TARGET.search(broken.why)
+        if target is None:
+            return broken
+        sql = (
+            "SELECT concat(database, '.', name) FROM system.tables WHERE engine = 'MaterializedView' "
+            "AND create_table_query LIKE concat('% TO ', {target:String}, ' %')"
+        )
+        rows = self._ask(sql, {"target": target[1]})
+        names = ", ".join(row[0] for row in rows) if not isinstance(rows, Away | Broken) else ""
+        return Broken(f"{broken.why}; the view is {names}") if names else broken
 
     def _ask(self, sql: str, parameters: Mapping[str, object]) -> Sequence[Sequence[Any]] | Away | Broken:
         try:
             return self._client().query(sql, parameters=dict(parameters)).result_rows
         except ClickHouseError as error:
-            found = classified("ingest_batches", getattr(error, "code", None), str(error))
+            found = classified("ingest_batches", getattr(error, "code", None), cause(error))
             return Away(found.why) if isinstance(found, Refused) else found
         except OSError as error:
             return Away(f"reading ingest_batches: {error}")

@@ -7,7 +7,7 @@ import logging
 import re
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import clickhouse_connect
 from clickhouse_connect.driver.client import Client
@@ -15,22 +15,27 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from warpmeter.settings import Store
 
-__all__ = ["Client", "ClickHouseError", "client", "connect"]
+__all__ = ["Client", "ClickHouseError", "cause", "client", "connect", "reason"]
 
 _clients = threading.local()
 logging.getLogger("clickhouse_connect").addHandler(logging.NullHandler())  # its errors are raised as well
 
 
-def connect(store: Store, database: str | None = None, settings: Mapping[str, Any] | None = None) -> Client:
+def connect(
+    store: Store, database: str | None = None, settings: Mapping[str, Any] | None = None, patience_s: int | None = None
+) -> Client:
     """A new client; `database` defaults to the setting. Raises ClickHouseError when the store cannot be reached.
 
+    `patience_s` bounds each wait for a connection or an answer of a server: seconds, by default 10 and 300.
     The caller owns it: one client for one thread at a time.
     """
+    patience = {} if patience_s is None else {"connect_timeout": patience_s, "send_receive_timeout": patience_s}
     client: Client = clickhouse_connect.get_client(
         dsn=store.dsn,
         database=store.database if database is None else database,
         settings=dict(settings or {}),
         autogenerate_session_id=False,
+        **patience,
     )
     return client
 
@@ -52,3 +57,31 @@ def reason(error: Exception) -> str:
             " with --store or store.dsn"
         )
     return text
+
+
+_SERVERS: Final = re.compile(r"^Received ClickHouse exception, code: \d+, server response: ")
+_TAIL: Final = re.compile(r"( \(version [^()]*(\([^()]*\))?\))?( \(for url \S+\))?$")
+_STATUS: Final = re.compile(r"^HTTP driver received HTTP status (\d{3})(?:, server response: (.*))?$")
+_PEER: Final = re.compile(r"HTTPS?Connection(?:Pool)?\(host='([^']+)', port=(\d+)\)")
+_TAG: Final = re.compile(r"<(style|script|title)\b.*?</\1>|<[^>]*>", re.DOTALL)
+_LONGEST: Final = 600
+
+
+def cause(error: Exception) -> str:
+    """A store's error in one line for a log, without the client's and the transport's own words, and bounded.
+
+    What ClickHouse says begins with `Code: `, what another HTTP server says with `HTTP <status> `.
+    """
+    said = _TAIL.sub("", " ".join(_root(error).split()))
+    if status := _STATUS.match(said):
+        page = " ".join(_TAG.sub(" ", status[2] or "").split())
+        said = f"HTTP {status[1]} by something before ClickHouse" + (f": {page[:120]}" if page else "")
+    said = _PEER.sub(r"\1:\2", _SERVERS.sub("", said))
+    return said if len(said) <= _LONGEST else f"{said[: _LONGEST - 202]} … {said[-199:]}"
+
+
+def _root(error: Exception) -> str:
+    """The transport's reason, which its client wraps in the whole address; else the error itself."""
+    found: BaseException = error.__cause__ or error
+    reason = getattr(found, "reason", None)
+    return str(reason if isinstance(reason, Exception) else found) or type(found).__name__

@@ -1,38 +1,82 @@
 """What the store's answers mean, and what every insert carries."""
 
 import pytest
+from clickhouse_connect.driver.exceptions import DatabaseError
 
-from warpmeter.consumers.sink import Away, Broken, Refused, Result, classified, inline_schema, insert_settings
+from warpmeter.consumers import codes
+from warpmeter.consumers.sink import (
+    Away,
+    Broken,
+    Refused,
+    Result,
+    classified,
+    columns,
+    inline_schema,
+    insert_settings,
+)
 from warpmeter.schemas.topics import TOPICS, Topic
+from warpmeter.store import cause
+
+KINDS: list[tuple[int | None, type[Result]]] = [
+    *((code, Refused) for code in codes.DATA),
+    *((code, Broken) for code in codes.PERMANENT),
+    *((code, Away) for code in codes.PASSING),
+    (None, Away),  # the network
+    (999_999, Away),  # a code of a server to come
+]
+
+
+@pytest.mark.parametrize(("code", "kind"), KINDS)
+def test_errors_are_the_bytes_fault_or_pass_or_stay(code: int | None, kind: type[Result]) -> None:
+    found = classified("gpu_samples", code, "Code: 1. why")
+    assert type(found) is kind
+    assert "Code: 1. why" in found.why
+    assert isinstance(found, Refused) or "gpu_samples" in found.why
+
+
+def test_no_code_has_two_classes() -> None:
+    tables = [codes.DATA, codes.PERMANENT, codes.PASSING]
+    assert len(set().union(*tables)) == sum(map(len, tables))
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"),
+    ("name", "kind"),
     [
-        (469, Refused),  # VIOLATED_CONSTRAINT
-        (32, Refused),  # ATTEMPT_TO_READ_AFTER_EOF
-        (444, Refused),  # UNKNOWN_PROTOBUF_FORMAT
-        (252, Away),  # TOO_MANY_PARTS
-        (241, Away),  # MEMORY_LIMIT_EXCEEDED
-        (159, Away),  # TIMEOUT_EXCEEDED
-        (209, Away),  # SOCKET_TIMEOUT
-        (243, Away),  # NOT_ENOUGH_SPACE
-        (242, Away),  # TABLE_IS_READ_ONLY: a replica without its keeper
-        (319, Away),  # UNKNOWN_STATUS_OF_INSERT
-        (None, Away),  # the network
-        (60, Broken),  # UNKNOWN_TABLE
-        (81, Broken),  # UNKNOWN_DATABASE
-        (164, Broken),  # READONLY
-        (497, Broken),  # ACCESS_DENIED
-        (516, Broken),  # AUTHENTICATION_FAILED
-        (16, Broken),  # NO_SUCH_COLUMN_IN_TABLE
+        ("TOO_MANY_PARTS", Away), ("MEMORY_LIMIT_EXCEEDED", Away), ("TABLE_IS_READ_ONLY", Away),
+        ("NOT_ENOUGH_SPACE", Away), ("TOO_MANY_SIMULTANEOUS_QUERIES", Away), ("TIMEOUT_EXCEEDED", Away),
+        ("SOCKET_TIMEOUT", Away), ("NETWORK_ERROR", Away), ("UNKNOWN_STATUS_OF_INSERT", Away),
+        ("TOO_FEW_LIVE_REPLICAS", Away), ("NO_ZOOKEEPER", Away), ("KEEPER_EXCEPTION", Away),
+        ("THREAD_WAS_CANCELED", Away), ("READONLY", Broken), ("TABLE_IS_PERMANENTLY_READ_ONLY", Broken),
+        ("NO_SUCH_COLUMN_IN_TABLE", Broken), ("UNKNOWN_TABLE", Broken), ("PROTOBUF_BAD_CAST", Broken),
+        ("AUTHENTICATION_FAILED", Broken), ("VIOLATED_CONSTRAINT", Refused), ("UNKNOWN_PROTOBUF_FORMAT", Refused),
     ],
-)
-def test_errors_are_the_bytes_fault_or_pass_or_stay(code: int | None, kind: type[Result]) -> None:
-    found = classified("gpu_samples", code, "Code: 1.\n why")
-    assert isinstance(found, kind)
-    assert "Code: 1. why" in found.why
-    assert isinstance(found, Refused) or "gpu_samples" in found.why
+)  # fmt: skip
+def test_what_operators_meet_has_its_class(name: str, kind: type[Result]) -> None:
+    numbers = {name: code for table in (codes.DATA, codes.PERMANENT, codes.PASSING) for code, name in table.items()}
+    assert type(classified("gpu_samples", numbers[name], "why")) is kind
+
+
+def test_bytes_that_only_a_view_objects_to_are_the_views_fault() -> None:
+    found = classified("gpu_samples", 6, "Code: 6. Cannot parse: while pushing to view warpmeter.mine. (X)")
+    assert isinstance(found, Broken)
+    assert "warpmeter.mine" in found.why
+
+
+@pytest.mark.parametrize(("status", "kind"), [(401, Broken), (413, Broken), (502, Away), (503, Away), (404, Away)])
+def test_what_a_proxy_answers_by_itself(status: int, kind: type[Result]) -> None:
+    error = DatabaseError(f"HTTP driver received HTTP status {status}, server response: <html><b>No</b></html>")
+    found = classified("gpu_samples", None, cause(error))
+    assert type(found) is kind
+    assert f"HTTP {status} by something before ClickHouse: No" in found.why
+
+
+def test_a_cause_is_one_bounded_line_without_the_transports_words() -> None:
+    long = f"Code: 47. DB::Exception: {'x' * 3000}: while pushing to view warpmeter.mine. (UNKNOWN_IDENTIFIER)"
+    server = f"Received ClickHouse exception, code: 47, server response: {long} (version 26.9.2.1) (for url http://a:1)"
+    said = cause(DatabaseError(server, code=47))
+    assert said.startswith("Code: 47. DB::Exception: xxx")
+    assert said.endswith("while pushing to view warpmeter.mine. (UNKNOWN_IDENTIFIER)")
+    assert len(said) <= 600
 
 
 @pytest.mark.parametrize("topic", TOPICS.values(), ids=list(TOPICS))
@@ -53,4 +97,4 @@ def test_the_schema_travels_without_its_comments_and_means_the_same() -> None:
     assert "//" not in text
     assert len(text) < 4000
     fields = [line.split("=")[0].split()[-1] for line in text.splitlines() if "=" in line and ";" in line][1:-1]
-    assert fields == [field.name for field in TOPICS["gpu-samples"].envelope.DESCRIPTOR.nested_types[0].fields]
+    assert fields == columns(TOPICS["gpu-samples"])
