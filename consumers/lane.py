@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from warpmeter.consumers.batch import Batch, Limits, OpenBatch
 from warpmeter.consumers.flight import Hold
 from warpmeter.consumers.ledger import Entry, Settled
-from warpmeter.consumers.message import Message
-from warpmeter.consumers.shape import Look
+from warpmeter.consumers.message import Message, whole
+from warpmeter.consumers.shape import Look, Odd
 from warpmeter.consumers.span import Partition
 from warpmeter.consumers.start import Start
 
@@ -61,8 +61,9 @@ class Lane:
         if self.replay is not None and offset > self.replay.span.last:
             self.end_replay(now)
         batch = self.open or self._opened(now)
-        payload, seen = self._look(message.value(), message.headers())
-        batch.add(message, payload, seen)
+        message, headers, unreadable = whole(message)
+        payload, seen = self._look(message.value(), headers)
+        batch.add(message, payload, seen if unreadable is None else Odd(unreadable, True, payload))
         self.next = offset + 1
         if batch.full(self._limits):
             self.close()

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from typing import Final, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -16,7 +18,13 @@ DEAD: Final = TOPICS["dead-letters"]
 HEALTH: Final = TOPICS["source-health"]
 ACKNOWLEDGED_S: Final = 30.0
 
-Delivered = Callable[[KafkaError | None, Message], None]
+# Refused for its size: by the broker, alone or with what else was in its batch.
+TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
+CUT_HEADER: Final = "warpmeter-cut-from-bytes"
+CUT_MARK: Final = " [cut: "
+
+DeadLetter = dead_letters_pb2.Envelope.DeadLetter
+Delivered = Callable[[KafkaError | None, Message | None], None]
 
 
 class Letters(Protocol):
@@ -40,7 +48,7 @@ def dead_letters(batch: Batch, now: float) -> list[wire.Envelope]:
         if index in batch.acknowledged:
             continue
         message = batch.messages[index]
-        row = dead_letters_pb2.Envelope.DeadLetter(
+        row = DeadLetter(
             topic=batch.span.topic,
             topic_uuid=batch.span.uuid,
             partition=batch.span.partition,
@@ -68,30 +76,89 @@ def health(host: str, now: float, subject: str, state: str, why: str, count: int
     return wire.pack(HEALTH, host, [row])
 
 
-class KafkaLetters:
-    """On confluent-kafka's idempotent producer; `prefix` is the topics'."""
+Name = tuple[str, int, int]
 
-    def __init__(self, producer: Producer, prefix: str) -> None:
+
+def _row(envelope: wire.Envelope) -> DeadLetter:
+    row = wire.unpack(DEAD, envelope.value)[0]
+    assert isinstance(row, DeadLetter)
+    return row
+
+
+def shortened(envelope: wire.Envelope, most_bytes: int, why: str) -> wire.Envelope:
+    """The same dead letter with at most `most_bytes` of key and of value and without long headers; it says so.
+
+    `CUT_HEADER` holds how many bytes the value had, for whoever would send it again.
+    """
+    row = _row(envelope)
+    was = row.headers.get(CUT_HEADER) or str(len(row.value))
+    reason = row.reason.partition(CUT_MARK)[0]
+    row.key, row.value = row.key[:most_bytes], row.value[:most_bytes]
+    headers = {name: value for name, value in row.headers.items() if len(name) + len(value) <= min(most_bytes, 256)}
+    row.headers.clear()
+    row.headers.update({**dict(islice(headers.items(), 16)), CUT_HEADER: was})
+    row.reason = (
+        f"{reason[:2000]}{CUT_MARK}{len(row.value)} of {was} bytes are here, for the broker refused the whole ({why}); "
+        "the message stands at its offset until the topic's retention takes it]"
+    )
+    return wire.pack(DEAD, envelope.key.decode(), [row])
+
+
+class KafkaLetters:
+    """On confluent-kafka's idempotent producer; `prefix` is the topics'.
+
+    What the broker does not acknowledge in time stays in the producer's queue, and is waited for, not sent again, when
+    it is asked for anew: an outage does not fill the queue. A letter that is too large for the topic is shortened.
+    """
+
+    def __init__(self, producer: Producer, prefix: str, acknowledged_s: float = ACKNOWLEDGED_S) -> None:
         self._producer = producer
         self._prefix = prefix
+        self._acknowledged_s = acknowledged_s
+        self._under_way: set[Name] = set()
+        self._refused: dict[Name, KafkaError] = {}
 
     def send(self, envelopes: Sequence[wire.Envelope]) -> str | None:
-        waiting = len(envelopes)
-        failures: list[str] = []
+        named = {_name(envelope): envelope for envelope in envelopes}
+        if (why := self._attempt(named)) is not None:
+            return why
+        large = [name for name in named if (error := self._refused.get(name)) and error.code() in TOO_LARGE]
+        for name in large:
+            self._send_large(name, named[name])
+        refused = [self._refused[name] for name in named if name in self._refused]
+        if refused:
+            return f"the broker refused {len(refused)} dead letters: {refused[0].str()}"
+        waiting = len(self._under_way & named.keys())
+        return f"{waiting} dead letters are not acknowledged after {self._acknowledged_s:.0f} s" if waiting else None
 
-        def delivered(error: KafkaError | None, _: Message) -> None:
-            nonlocal waiting
-            waiting -= 1
-            if error is not None:
-                failures.append(error.str())
-
-        for envelope in envelopes:
-            if why := self._produce(envelope, delivered):
+    def _attempt(self, named: Mapping[Name, wire.Envelope]) -> str | None:
+        """Send those that are not under way, and wait; what was refused is in `_refused`."""
+        for name, envelope in named.items():
+            if name in self._under_way:
+                continue
+            self._refused.pop(name, None)
+            self._under_way.add(name)  # before: a poll of the other thread may run the callback at once
+            if why := self._produce(envelope, partial(self._delivered, name)):
+                self._under_way.discard(name)
                 return why
-        self._producer.flush(ACKNOWLEDGED_S)
-        if failures:
-            return f"the broker refused {len(failures)} dead letters: {failures[0]}"
-        return f"{waiting} dead letters are not acknowledged after {ACKNOWLEDGED_S:.0f} s" if waiting else None
+        self._producer.flush(self._acknowledged_s)
+        return None
+
+    def _delivered(self, name: Name, error: KafkaError | None, _: Message | None) -> None:
+        self._under_way.discard(name)
+        if error is not None:
+            self._refused[name] = error
+
+    def _send_large(self, name: Name, letter: wire.Envelope) -> None:
+        """Alone, for it may have been refused for its neighbours; then half of it, and half of that."""
+        most, attempt = max(len(letter.value), 1), letter
+        while True:
+            self._attempt({name: attempt})
+            error = self._refused.get(name)
+            if error is None or error.code() not in TOO_LARGE or most == 0:
+                return
+            most = most // 2 if most > 1024 else 0
+            attempt = shortened(letter, most, error.str())
 
     def _produce(self, envelope: wire.Envelope, delivered: Delivered | None = None) -> str | None:
         name = TOPICS[envelope.topic].full_name(self._prefix)
@@ -102,14 +169,22 @@ class KafkaLetters:
                 )
                 return None
             except BufferError:
-                self._producer.flush(ACKNOWLEDGED_S)
+                self._producer.flush(self._acknowledged_s)
             except KafkaException as error:
+                if delivered is not None and error.args[0].code() in TOO_LARGE:
+                    delivered(error.args[0], None)  # the client's own limit: as if the broker had refused it
+                    return None
                 return f"cannot send to {name}: {error.args[0].str()}"
         return f"cannot send to {name}: the queue stays full"
 
     def post(self, envelope: wire.Envelope) -> None:
         self._produce(envelope)
         self._producer.poll(0)
+
+
+def _name(envelope: wire.Envelope) -> Name:
+    row = _row(envelope)
+    return row.topic_uuid, row.partition, row.offset
 
 
 @dataclass
@@ -128,7 +203,7 @@ class MemoryLetters:
         self.sent.append(envelope)
 
     @property
-    def dead(self) -> list[dead_letters_pb2.Envelope.DeadLetter]:
+    def dead(self) -> list[DeadLetter]:
         """The dead letters among them, decoded."""
         found = [wire.unpack(DEAD, envelope.value) for envelope in self.sent if envelope.topic == DEAD.name]
-        return [row for rows in found for row in rows if isinstance(row, dead_letters_pb2.Envelope.DeadLetter)]
+        return [row for rows in found for row in rows if isinstance(row, DeadLetter)]

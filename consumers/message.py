@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -26,10 +26,26 @@ class Message(Protocol):
         """Its value; None is a tombstone."""
 
     def headers(self) -> Headers | None:
-        """Its headers, in order; None when there are none."""
+        """Its headers, in order; None when there are none. See `whole` for those that cannot be read."""
 
     def error(self) -> object | None:
         """None, or what happened instead of a message."""
+
+
+HEADERLESS: Final = "its headers cannot be read: the name of one is not UTF-8"
+
+
+def whole(message: Message) -> tuple[Message, Headers | None, str | None]:
+    """The message, its headers, and why they cannot be read: then the message that is returned has none.
+
+    A header's name is any bytes on the wire. confluent-kafka 2.16 raises SystemError for one that is not UTF-8, and at
+    a second call gives a list that holds null pointers, so that message must not be asked again.
+    """
+    try:
+        return message, message.headers(), None
+    except (SystemError, UnicodeDecodeError):
+        where = message.topic(), message.partition(), message.offset()
+        return Given(*where, message.value(), None, message.key()), None, HEADERLESS
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -147,7 +147,11 @@ def decode(topic: Topic, message: KafkaMessage) -> Seen:
         (_bytes(message.key())).decode(errors="replace"),
         _bytes(value),
     )
-    headers = {name: _bytes(header).decode(errors="replace") for name, header in dict(message.headers() or {}).items()}
+    try:
+        given = dict(message.headers() or {})
+    except SystemError:  # confluent-kafka's, for a header's name that is not UTF-8
+        return replace(seen, problem="its headers cannot be read: the name of one is not UTF-8")
+    headers = {name: _bytes(header).decode(errors="replace") for name, header in given.items()}
     found, problem = _rows(topic, seen.value, headers)
     return Seen(topic, seen.partition, seen.offset, seen.ts, seen.key, seen.value, found, problem)
 
