@@ -1,5 +1,6 @@
 -- Is anything missing or doubled? Offsets of a partition between its first and last span that no span holds, and those
--- that two spans hold. A gap at offsets that the broker's retention took is a loss that ingest has counted itself.
+-- that two spans hold, with where they are (the first thousand). A hole may be known: messages that were all refused are
+-- in the dead letters, offsets that retention took are in source_health. `warpmeter check` looks there, and at the topics.
 -- @since -24h  spans that landed since then
 SELECT
     table, topic_uuid, partition,
@@ -8,7 +9,9 @@ SELECT
     min(first) AS first,
     max(last) AS last,
     sum(if(number > 1 AND span.first > seen + 1, span.first - seen - 1, 0)) AS missing,
-    sum(if(number > 1 AND span.first <= seen, least(span.last, seen) - span.first + 1, 0)) AS doubled
+    sum(if(number > 1 AND span.first <= seen, least(span.last, seen) - span.first + 1, 0)) AS doubled,
+    groupArrayIf(1000)((seen + 1, span.first - 1), number > 1 AND span.first > seen + 1) AS holes,
+    groupArrayIf(1000)((span.first, least(span.last, seen)), number > 1 AND span.first <= seen) AS overlaps
 FROM
 (
     SELECT
@@ -18,7 +21,8 @@ FROM
             PARTITION BY table, topic_uuid, partition ORDER BY first, last ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS seen
     FROM ingest_batches
-    WHERE inserted_at >= {since:DateTime('UTC')} AND topic_uuid != ''
+    -- Rows of an insert by hand, or that were stored again under a token of their own, are no span of a topic.
+    WHERE inserted_at >= {since:DateTime('UTC')} AND match(topic_uuid, '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')
     WINDOW w AS (PARTITION BY table, topic_uuid, partition ORDER BY first, last)
 ) AS span
 GROUP BY table, topic_uuid, partition

@@ -406,14 +406,14 @@ def ingest_freshness(fleet: Fleet) -> Answer:
 
 
 def ingest_gaps(_: Fleet) -> Answer:
-    columns = ["table", "partition", "spans", "first", "last", "missing", "doubled"]
+    columns = ["table", "partition", "spans", "first", "last", "missing", "doubled", "holes", "overlaps"]
     rows = [
-        ("dead_letters", 0, 4, 0, 3, 0, 0),
-        ("device_samples", 0, 1, 0, 9, 0, 0),
-        ("gpu_samples", 0, 2, 0, 199, 5, 0),
-        ("host_samples", 0, 2, 0, 12, 0, 2),
-        ("job_events", 0, 1, 0, 9, 0, 0),
-        ("source_health", 0, 1, 0, 0, 0, 0),
+        ("dead_letters", 0, 4, 0, 3, 0, 0, [], []),
+        ("device_samples", 0, 1, 0, 9, 0, 0, [], []),
+        ("gpu_samples", 0, 2, 0, 199, 5, 0, [(100, 104)], []),
+        ("host_samples", 0, 2, 0, 12, 0, 2, [], [(8, 9)]),
+        ("job_events", 0, 1, 0, 9, 0, 0, [], []),
+        ("source_health", 0, 1, 0, 0, 0, 0, [], []),
     ]
     return {}, columns, rows
 
