@@ -52,6 +52,7 @@ READ_OUT_S: Final = 8.0
 SLOW_S: Final = 2.0
 SHORT_S: Final = 0.02
 RECALL_TRIES: Final = 5
+REMIND_S: Final = 60.0
 
 MADE_AGAIN: Final = "the topic was made again: what was read of the old one and not stored yet is dropped"
 
@@ -59,6 +60,8 @@ OPEN_BYTES = selfmetrics.gauge("warpmeter_ingest_open_bytes")
 LAG = selfmetrics.gauge("warpmeter_ingest_lag_messages")
 LOST = selfmetrics.counter("warpmeter_ingest_lost_messages_total")
 STORE_ERRORS = selfmetrics.counter("warpmeter_ingest_store_errors_total")
+FAILING_SINCE = selfmetrics.gauge("warpmeter_ingest_failing_since_timestamp_seconds")
+BUSY_SINCE = selfmetrics.gauge("warpmeter_ingest_busy_since_timestamp_seconds")
 logger = log.get("ingest")
 
 
@@ -98,6 +101,7 @@ class Loop:
         self._job: Future[Answer] | None = None
         self._retry_at = 0.0
         self._away = False
+        self._away_since = self._said_at = 0.0
         self._paused: set[Partition] = set()
         self._astray: set[Partition] = set()
         self._restarting: set[Partition] = set()
@@ -270,6 +274,7 @@ class Loop:
             if (job := self._next_job()) is None:
                 break
             self._job, self._job_since = self._worker.submit(job), clock.monotonic()
+            BUSY_SINCE.set(clock.now())
             if self._flight is None or self._flight.stage == "prepare":
                 self._wait(SHORT_S)  # it is one question to the broker or the store: worth waiting for
             self._collect()
@@ -335,6 +340,7 @@ class Loop:
         if self._job is None or not self._job.done():
             return
         answer, self._job = self._job.result(), None
+        BUSY_SINCE.set(0)
         self._note_landed()
         match answer:
             case Away(why):
@@ -398,17 +404,29 @@ class Loop:
         self._retry_at = self._ports.clock.monotonic() + delay
         for topic in {batch.span.topic for batch in self._flight.batches} if self._flight is not None else ():
             STORE_ERRORS.labels(table_of(topic)).inc()
-        logger.warning("cannot insert now, nothing is lost; trying again", why=why, in_s=round(delay, 2))
+        self._tell_away(why)
+
+    def _tell_away(self, why: str) -> None:
+        """One health row and one line when it begins, then a line a minute, however often it is tried."""
+        now = self._ports.clock.monotonic()
         if not self._away:
-            self._away = True
+            self._away, self._away_since = True, now
+            FAILING_SINCE.set(self._ports.clock.now())
+            logger.warning("cannot insert now, nothing is lost; trying again", why=why)
             self._health("store", "failed", why)
+        elif now - self._said_at >= REMIND_S:
+            logger.warning("still cannot insert; trying again", why=why, for_s=round(now - self._away_since))
+        else:
+            return
+        self._said_at = now
 
     def _come_back(self) -> None:
         self._backoff.reset()
         if self._away:
             self._away = False
+            FAILING_SINCE.set(0)
             self._health("store", "ok", "inserting again")
-            logger.info("inserting again")
+            logger.info("inserting again", after_s=round(self._ports.clock.monotonic() - self._away_since, 1))
 
     def _pause_or_resume(self) -> None:
         """While the store is away or slow nothing is fetched; the loop polls on, so that the group stays."""

@@ -70,6 +70,16 @@ _TABLE: Final = (
         ("table",),
     ),
     Own(
+        "warpmeter_ingest_failing_since_timestamp_seconds",
+        "gauge",
+        "when inserts began to fail, as Unix time; 0 while they go through",
+    ),
+    Own(
+        "warpmeter_ingest_busy_since_timestamp_seconds",
+        "gauge",
+        "when the step that now waits for the store began, as Unix time; 0 when none does",
+    ),
+    Own(
         "warpmeter_engine_requests_total",
         "counter",
         "requests to the embedded engine's endpoint",
