@@ -5,20 +5,23 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final
 
-from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from warpmeter import bus, store
 from warpmeter.consumers.broker import uuid_of
-from warpmeter.consumers.ledger import Declared, Entry, LedgerError, decode
+from warpmeter.consumers.ledger import Declared, Entry, LedgerError, Settled, decode
 from warpmeter.consumers.ledger_file import ledger_path, read_records
 from warpmeter.consumers.ledger_kafka import KafkaLedger
 from warpmeter.consumers.sink import Away, Broken, ClickHouse
 from warpmeter.consumers.span import Partition
 from warpmeter.schemas.topics import TOPICS, Topic
-from warpmeter.settings import Settings
+from warpmeter.settings import Metrics, Settings
 
 TIMEOUT_S: Final = 5.0
+PATIENCE_S: Final = 5
+METRICS_S: Final = 2.0
+SLOW_S: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,14 @@ def behind(
     return found
 
 
-def _subscribed(settings: Settings) -> dict[str, Topic]:
+def subscribed(settings: Settings) -> dict[str, Topic]:
+    """The topics that ingest reads, by full name."""
     names = settings.ingest.topics or tuple(TOPICS)
     return {TOPICS[name].full_name(settings.kafka.topic_prefix): TOPICS[name] for name in names}
 
 
-def _described(admin: AdminClient, topics: Sequence[str]) -> tuple[dict[str, str], list[Partition]]:
-    """UUIDs and partitions of the topics that exist."""
+def described(admin: AdminClient, topics: Sequence[str]) -> tuple[dict[str, str], list[Partition]]:
+    """UUIDs and partitions of the topics that exist. Raises KafkaException when the broker cannot be asked."""
     ids, partitions = {}, []
     for name, future in admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT_S).items():
         try:
@@ -67,7 +71,8 @@ def _described(admin: AdminClient, topics: Sequence[str]) -> tuple[dict[str, str
     return ids, partitions
 
 
-def _offsets(admin: AdminClient, partitions: Sequence[Partition], spec: OffsetSpec) -> dict[Partition, int]:
+def offsets(admin: AdminClient, partitions: Sequence[Partition], spec: OffsetSpec) -> dict[Partition, int]:
+    """The offset that `spec` asks for, of each partition. Raises KafkaException."""
     asked = {TopicPartition(*where): spec for where in partitions}
     futures = admin.list_offsets(asked, request_timeout=TIMEOUT_S) if asked else {}
     return {Partition(item.topic, item.partition): future.result().offset for item, future in futures.items()}
@@ -75,12 +80,12 @@ def _offsets(admin: AdminClient, partitions: Sequence[Partition], spec: OffsetSp
 
 def lag(settings: Settings, problems: list[str]) -> list[Mapping[str, Any]]:
     """The lag of each partition as rows; what could not be asked is added to `problems`."""
-    topics = _subscribed(settings)
+    topics = subscribed(settings)
     try:
         admin = bus.admin(settings.kafka)
-        ids, partitions = _described(admin, list(topics))
-        begins = _offsets(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-        ends = _offsets(admin, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        ids, partitions = described(admin, list(topics))
+        begins = offsets(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        ends = offsets(admin, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
     except KafkaException as error:
         problems.append(f"broker {settings.kafka.bootstrap_servers}: {error.args[0].str()}")
         return []
@@ -90,18 +95,104 @@ def lag(settings: Settings, problems: list[str]) -> list[Mapping[str, Any]]:
 def _landed(
     settings: Settings, topics: Mapping[str, Topic], ids: Mapping[str, str], problems: list[str]
 ) -> dict[Partition, int]:
-    history = ClickHouse(partial(store.client, settings.store), topics, {})
-    found: dict[Partition, int] = {}
-    for name, uuid in ids.items():
-        try:
+    """Last offsets in the tables; while the store does not say, what the ledger has of them."""
+    try:
+        client = store.connect(settings.store, patience_s=PATIENCE_S)
+    except store.ClickHouseError as error:
+        problems.append(f"store: {store.reason(error).splitlines()[0]}")
+        return _settled(settings, ids, problems)
+    with closing(client):
+        history = ClickHouse(lambda: client, topics, {})
+        found: dict[Partition, int] = {}
+        for name, uuid in ids.items():
             last = history.last(name, uuid)
-        except store.ClickHouseError as error:
-            last = Away(str(error).splitlines()[0])
-        if isinstance(last, Away | Broken):
-            problems.append(f"store: {last.why}")
-            break
-        found |= {Partition(name, number): offset for number, offset in last.items()}
+            if isinstance(last, Away | Broken):
+                problems.append(f"store: {last.why}")
+                return _settled(settings, ids, problems)
+            found |= {Partition(name, number): offset for number, offset in last.items()}
     return found
+
+
+def _settled(settings: Settings, ids: Mapping[str, str], problems: list[str]) -> dict[Partition, int]:
+    found = {}
+    for where, entry in recorded(settings, problems).items():
+        match entry:
+            case Settled(_, uuid, offset) if uuid == ids.get(where.topic):
+                found[where] = offset - 1
+            case Declared(span) if span.uuid == ids.get(where.topic):
+                found[where] = span.first - 1
+    return found
+
+
+def recorded(settings: Settings, problems: list[str]) -> Mapping[Partition, Entry]:
+    """The ledger's records, by partition; why they cannot be read is added to `problems`."""
+    try:
+        return _records(settings)
+    except LedgerError as error:
+        problems.append(f"ledger: {error}")
+        return {}
+
+
+def members(settings: Settings) -> int | None:
+    """How many consumers are in the group; None when the broker does not say, as the embedded one."""
+    if settings.ingest.ledger_dir is not None:
+        return None
+    try:
+        asked = bus.admin(settings.kafka).describe_consumer_groups([settings.ingest.group], request_timeout=TIMEOUT_S)
+        return len(asked[settings.ingest.group].result().members)
+    except KafkaException:
+        return None
+
+
+@dataclass(frozen=True)
+class Consumer:
+    """What an ingest process says of itself. `state` is for `since_s` seconds (None: ok, or for no time).
+
+    failing: inserts fail and are tried again; slow: one step has waited for the store for longer than two seconds.
+    Rows, errors and losses are since its start.
+    """
+
+    state: Literal["ok", "failing", "slow"]
+    since_s: float | None
+    rows: int
+    failed_inserts: int
+    lost_messages: int
+    held_bytes: int
+
+
+def consumer(metrics: Metrics, port: int) -> Consumer | None:
+    """Ask the ingest process of this host through its own metrics; None when none answers."""
+    try:
+        with urllib.request.urlopen(f"http://{metrics.listen}:{port}/metrics", timeout=METRICS_S) as reply:
+            text = reply.read().decode()
+    except (OSError, ValueError):
+        return None
+    return said(text, time.time())
+
+
+def said(text: str, now: float) -> Consumer:
+    """A consumer's metrics, as Prometheus reads them, at Unix time `now`."""
+    values: dict[str, float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            values[sample.name] = values.get(sample.name, 0.0) + sample.value
+    failing = values.get("warpmeter_ingest_failing_since_timestamp_seconds", 0.0)
+    busy = values.get("warpmeter_ingest_busy_since_timestamp_seconds", 0.0)
+    slow = bool(busy) and now - busy > SLOW_S
+    began = failing or (busy if slow else 0.0)
+    return Consumer(
+        "failing" if failing else "slow" if slow else "ok",
+        round(max(0.0, now - began), 1) if began else None,
+        int(values.get("warpmeter_ingest_rows_total", 0)),
+        int(values.get("warpmeter_ingest_store_errors_total", 0)),
+        int(values.get("warpmeter_ingest_lost_messages_total", 0)),
+        int(values.get("warpmeter_ingest_open_bytes", 0)),
+    )
+
+
+def declared(records: Mapping[Partition, Entry]) -> list[str]:
+    """Tokens of the spans among `records` that are declared and not settled."""
+    return sorted(entry.span.token for entry in records.values() if isinstance(entry, Declared))
 
 
 def pending(settings: Settings) -> list[str]:
@@ -111,7 +202,7 @@ def pending(settings: Settings) -> list[str]:
     """
     if not _anything_landed(settings):
         return []
-    return sorted(entry.span.token for entry in _records(settings).values() if isinstance(entry, Declared))
+    return sorted(entry.span.token for entry in records(settings).values() if isinstance(entry, Declared))
 
 
 def _anything_landed(settings: Settings) -> bool:
@@ -129,16 +220,14 @@ def _anything_landed(settings: Settings) -> bool:
         return bool(rows.result_rows[0][0])
 
 
-def _records(settings: Settings) -> Mapping[Partition, Entry]:
+def records(settings: Settings) -> Mapping[Partition, Entry]:
+    """The ledger's records of all partitions, as nobody of the group. Raises LedgerError."""
     if settings.ingest.ledger_dir is not None:
-        records = read_records(ledger_path(settings.ingest.ledger_dir, settings.ingest.group))
-        return {where: decode(where, *record) for where, record in records.items()}
+        stored = read_records(ledger_path(settings.ingest.ledger_dir, settings.ingest.group))
+        return {where: decode(where, *record) for where, record in stored.items()}
     try:
-        _, partitions = _described(bus.admin(settings.kafka), list(_subscribed(settings)))
+        _, partitions = described(bus.admin(settings.kafka), list(subscribed(settings)))
     except KafkaException as error:
         raise LedgerError(f"broker {settings.kafka.bootstrap_servers}: {error.args[0].str()}; is it up?") from error
-    consumer = bus.consumer(settings.kafka, settings.ingest.group)
-    try:
-        return KafkaLedger(consumer).recall(partitions) if partitions else {}
-    finally:
-        consumer.close()
+    with closing(bus.consumer(settings.kafka, settings.ingest.group, {"log_level": 0})) as asking:
+        return KafkaLedger(asking).recall(partitions) if partitions else {}
