@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from warpmeter.consumers.ledger import Declared, Entry, Foreign, Settled
-from warpmeter.consumers.span import Partition, Span
+from warpmeter.consumers.span import Partition
 
 # The tables' deduplication windows are 100,000 blocks and 7 days; a span may touch several daily partitions, and
 # several partitions of the topic share the window. Well inside it, a replay is dropped for certain.
@@ -76,26 +76,3 @@ _WHAT_TO_DO: Final = (
 def past_window(pending: Declared, now: float, inserts_since: int) -> bool:
     """Whether the store may have forgotten the token of a pending span."""
     return now - pending.at > WINDOW_S or inserts_since > WINDOW_INSERTS
-
-
-@dataclass(frozen=True)
-class Loss:
-    """Offsets that are gone from the broker before they were read; published, never silent."""
-
-    where: Partition
-    first: int
-    last: int
-
-    @property
-    def messages(self) -> int:
-        """How many offsets; an upper bound of messages."""
-        return self.last - self.first + 1
-
-
-def loss(start: int, earliest: int, pending: Span | None, pending_landed: bool) -> tuple[int, int] | None:
-    """The offsets (first, last) lost when the next one wanted is `start` and the broker begins at `earliest`.
-
-    A pending span that has landed is not lost.
-    """
-    first = pending.last + 1 if pending is not None and pending_landed else start
-    return (first, earliest - 1) if earliest > first else None

@@ -1,0 +1,225 @@
+"""The inserter: one flight at a time, its steps as jobs of the worker thread, and what their answers mean.
+
+The worker does what waits on the store, one job at a time, so that reading and inserting overlap. All state belongs
+to the loop's thread; a job gets what it needs and answers with a value.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
+from typing import Final
+
+from warpmeter import log, selfmetrics
+from warpmeter.consumers.astray import Astray
+from warpmeter.consumers.check import Checked, check
+from warpmeter.consumers.flight import (
+    Backoff,
+    Flight,
+    Flown,
+    Halt,
+    OtherTopic,
+    Pilot,
+    Ports,
+    Ready,
+    Report,
+    Stage,
+    Undeclared,
+    table_of,
+)
+from warpmeter.consumers.health import Health
+from warpmeter.consumers.lane import Lane
+from warpmeter.consumers.lanes import Lanes
+from warpmeter.consumers.ledger import Done, Fatal, Fenced, Retry
+from warpmeter.consumers.sink import Away
+from warpmeter.consumers.span import Partition
+
+SLOW_S: Final = 2.0
+SHORT_S: Final = 0.02
+
+STORE_ERRORS = selfmetrics.counter("warpmeter_ingest_store_errors_total")
+logger = log.get("ingest")
+
+Answer = Report | Checked
+
+
+class Inserter:
+    """Takes closed batches from the lanes to the store. `dispatch` and `collect` at every turn, from one thread."""
+
+    def __init__(
+        self, ports: Ports, pilot: Pilot, worker: Executor, lanes: Lanes, astray: Astray, health: Health
+    ) -> None:
+        self._ports = ports
+        self._pilot = pilot
+        self._worker = worker
+        self._lanes = lanes
+        self._astray = astray
+        self._health = health
+        self._backoff = Backoff(random.Random())
+        self._flight: Flight | None = None
+        self._job: Future[Answer] | None = None
+        self._job_since = 0.0
+        self._retry_at = 0.0
+        self.away = False
+
+    @property
+    def working(self) -> bool:
+        """A job is under way."""
+        return self._job is not None
+
+    @property
+    def busy(self) -> bool:
+        """Something is under way, or waits for its turn."""
+        return self._job is not None or self._flight is not None or any(lane.closed for lane in self._lanes)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is under way."""
+        return self._job is None and self._flight is None
+
+    @property
+    def slow(self) -> bool:
+        """The job takes long."""
+        return self._job is not None and self._ports.clock.monotonic() - self._job_since >= SLOW_S
+
+    @property
+    def away_for_long(self) -> bool:
+        """The store was away more than once in a row."""
+        return self.away and self._backoff.failures > 1
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory of the batches under way, about."""
+        return self._flight.memory_bytes if self._flight is not None else 0
+
+    def inserting(self, partitions: Iterable[Partition]) -> bool:
+        """Whether something of them is declared and under way."""
+        flight = self._flight
+        if flight is None or flight.declared_at is None:
+            return False
+        return not flight.holds.keys().isdisjoint(partitions)
+
+    # Jobs of the worker.
+
+    def dispatch(self) -> None:
+        """Give the idle worker its next job."""
+        clock = self._ports.clock
+        while self._job is None and self._health.halt is None and clock.monotonic() >= self._retry_at:
+            if (job := self._next_job()) is None:
+                break
+            self._job, self._job_since = self._worker.submit(job), clock.monotonic()
+            if self._flight is None or self._flight.stage == "prepare":
+                self.wait(SHORT_S)  # it is one question to the broker or the store: worth waiting for
+            self.collect()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the worker's answer, but not longer."""
+        if self._job is None:
+            self._ports.clock.sleep(min(seconds, 0.05))
+            return
+        with suppress(FutureTimeoutError):
+            self._job.exception(timeout=seconds)
+
+    def _next_job(self) -> Callable[[], Answer] | None:
+        if unchecked := [lane for lane in self._lanes if not lane.checked and lane.uuid]:
+            return lambda: check(unchecked, self._ports.history, self._ports.clock.now())
+        if self._flight is None:
+            self._flight = self._new_flight()
+        if (flight := self._flight) is None:
+            return None
+        if flight.stage == "prepare":
+            return lambda: self._pilot.prepare(flight)
+        if flight.stage == "declare" and not self._declare(flight):
+            return None
+        return lambda: self._pilot.insert(flight)
+
+    def _new_flight(self) -> Flight | None:
+        ready = self._lanes.ready()
+        holds = {lane.where: lane.hold for lane in ready}
+        return Flight([lane.closed.popleft() for lane in ready], holds) if ready else None
+
+    def _declare(self, flight: Flight) -> bool:
+        """Declare in this thread; True when the flight may insert."""
+        match self._pilot.declare(flight):
+            case Done():
+                flight.stage = "insert"
+                self._lanes.superseded(flight)
+                return True
+            case Fatal(why):
+                self._health.halt = why
+            case Fenced(why):
+                flight.stage = "prepare"
+                logger.warning("the group is changing: the insert waits for it", why=why)
+            case Retry(why):
+                flight.stage = "prepare"
+                self._go_away(why)
+        return False
+
+    # Their answers.
+
+    def collect(self) -> None:
+        """Act on the worker's answer, if there is one."""
+        if self._job is None or not self._job.done():
+            return
+        answer, self._job = self._job.result(), None
+        if self._flight is not None:
+            self._lanes.note_landed(self._flight)
+        match answer:
+            case Away(why):
+                self._go_away(why)
+                return
+            case Halt(why):
+                self._health.halt = why
+            case OtherTopic(topics):
+                self._astray.restart(topics, self._flight)
+            case Checked(lanes, skip):
+                self._accept(lanes, skip)
+            case Flown():
+                self._finish_flight()
+            case Ready():
+                self._stage("declare")
+                return
+            case Undeclared():
+                self._stage("prepare")
+                return
+        self._come_back()
+
+    def _stage(self, stage: Stage) -> None:
+        if self._flight is not None:
+            self._flight.stage = stage
+
+    def _finish_flight(self) -> None:
+        flight, self._flight = self._flight, None
+        for batch in reversed(flight.returned if flight is not None else []):
+            if flight is not None and (lane := self._lanes.of(flight, batch)) is not None:
+                lane.closed.appendleft(batch)
+
+    def _accept(self, lanes: Sequence[Lane], skip: Sequence[Lane]) -> None:
+        now = self._ports.clock.monotonic()
+        for lane in lanes:
+            lane.checked = True
+            pending = lane.began.start.pending
+            if lane in skip and pending is not None and self._lanes.at(lane.where) is lane:
+                lane.go_behind(pending.span.last)
+                lane.landed(pending.span.last + 1, now)
+                self._ports.broker.seek(lane.where, lane.next)
+
+    # The store comes and goes.
+
+    def _go_away(self, why: str) -> None:
+        delay = self._backoff.next_s()
+        self._retry_at = self._ports.clock.monotonic() + delay
+        for topic in {batch.span.topic for batch in self._flight.batches} if self._flight is not None else ():
+            STORE_ERRORS.labels(table_of(topic)).inc()
+        logger.warning("cannot insert now, nothing is lost; trying again", why=why, in_s=round(delay, 2))
+        if not self.away:
+            self.away = True
+            self._health.tell("store", "failed", why)
+
+    def _come_back(self) -> None:
+        self._backoff.reset()
+        if self.away:
+            self.away = False
+            self._health.tell("store", "ok", "inserting again")
+            logger.info("inserting again")
