@@ -47,7 +47,7 @@ def test_no_code_has_two_classes() -> None:
         ("SOCKET_TIMEOUT", Away), ("NETWORK_ERROR", Away), ("UNKNOWN_STATUS_OF_INSERT", Away),
         ("TOO_FEW_LIVE_REPLICAS", Away), ("NO_ZOOKEEPER", Away), ("KEEPER_EXCEPTION", Away),
         ("THREAD_WAS_CANCELED", Away), ("READONLY", Broken), ("TABLE_IS_PERMANENTLY_READ_ONLY", Broken),
-        ("NO_SUCH_COLUMN_IN_TABLE", Broken), ("UNKNOWN_TABLE", Broken), ("PROTOBUF_BAD_CAST", Broken),
+        ("NO_SUCH_COLUMN_IN_TABLE", Broken), ("UNKNOWN_TABLE", Broken), ("PROTOBUF_BAD_CAST", Refused),
         ("AUTHENTICATION_FAILED", Broken), ("VIOLATED_CONSTRAINT", Refused), ("UNKNOWN_PROTOBUF_FORMAT", Refused),
     ],
 )  # fmt: skip
