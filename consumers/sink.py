@@ -182,10 +182,11 @@ class ClickHouse:
         try:
             return self._client().query(sql, parameters=dict(parameters)).result_rows
         except ClickHouseError as error:
-            found = classified("ingest_batches", getattr(error, "code", None), cause(error))
-            return Away(found.why) if isinstance(found, Refused) else found
+            said = cause(error)
+            permanent = isinstance(classified("ingest_batches", getattr(error, "code", None), said), Broken)
+            return (Broken if permanent else Away)(f"cannot read ingest_batches: {said}")
         except OSError as error:
-            return Away(f"reading ingest_batches: {error}")
+            return Away(f"cannot read ingest_batches: {error}")
 
     def last(self, topic: str, uuid: str) -> Mapping[int, int] | Away | Broken:
         rows = self._ask(

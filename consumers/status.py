@@ -1,12 +1,18 @@
-"""How far behind ingest is, and what is declared and not settled: for `warpmeter status` and `warpmeter migrate`."""
+"""How far behind ingest is, what is declared and not settled, and what a consumer says of itself.
 
+For `warpmeter status`, `warpmeter check` and `warpmeter migrate`. Every wait is bounded, whoever does not answer.
+"""
+
+import time
+import urllib.request
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
-from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
+from prometheus_client.parser import text_string_to_metric_families
 
 from warpmeter import bus, store
 from warpmeter.consumers.broker import uuid_of
@@ -127,7 +133,7 @@ def _settled(settings: Settings, ids: Mapping[str, str], problems: list[str]) ->
 def recorded(settings: Settings, problems: list[str]) -> Mapping[Partition, Entry]:
     """The ledger's records, by partition; why they cannot be read is added to `problems`."""
     try:
-        return _records(settings)
+        return records(settings)
     except LedgerError as error:
         problems.append(f"ledger: {error}")
         return {}
@@ -190,9 +196,19 @@ def said(text: str, now: float) -> Consumer:
     )
 
 
-def declared(records: Mapping[Partition, Entry]) -> list[str]:
-    """Tokens of the spans among `records` that are declared and not settled."""
-    return sorted(entry.span.token for entry in records.values() if isinstance(entry, Declared))
+def declared(entries: Mapping[Partition, Entry]) -> list[dict[str, Any]]:
+    """The spans among `entries` that are declared and not settled, as rows; `at` is Unix time."""
+    return [
+        {
+            "topic": where.topic,
+            "partition": where.number,
+            "first": entry.span.first,
+            "last": entry.span.last,
+            "at": entry.at,
+        }
+        for where, entry in sorted(entries.items())
+        if isinstance(entry, Declared)
+    ]
 
 
 def pending(settings: Settings) -> list[str]:

@@ -1,7 +1,9 @@
 """`warpmeter status`: what runs, how far behind it is, how fresh the tables are, and what went wrong last."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +25,7 @@ WHERE state NOT IN ('ok', 'unsupported') AND NOT silent
 ORDER BY host, source, subject LIMIT 50
 """
 LOG_LINES: Final = 3
+PATIENCE_S: Final = 5
 
 
 @dataclass(frozen=True)
@@ -38,27 +41,77 @@ class Part:
 
 @dataclass(frozen=True)
 class Report:
-    """All of it; `problems` is what could not be asked, in words."""
+    """All of it; `problems` is what does not answer, or does not run, in words.
+
+    `ingest` is what the consumer of this host says of itself, None when none answers; `pending` are the spans
+    that are declared and not known to have landed; `lag` has a row a partition.
+    """
 
     parts: Sequence[Part]
+    ingest: Mapping[str, Any] | None
     freshness: Sequence[Mapping[str, Any]]
     lag: Sequence[Mapping[str, Any]]
+    pending: Sequence[Mapping[str, Any]]
     unhealthy: Sequence[Mapping[str, Any]]
     errors: Sequence[Mapping[str, Any]]
     problems: Sequence[str]
 
 
+@dataclass(frozen=True)
+class _Bus:
+    """What broker and ledger say."""
+
+    lag: Sequence[Mapping[str, Any]]
+    pending: Sequence[Mapping[str, Any]]
+    problems: Sequence[str]
+
+
 def report(settings: Settings, data: Path) -> Report:
-    """Ask everything that can be asked; nothing here raises for a part that does not answer."""
-    folder, problems = Folder(data), list[str]()
+    """Ask everything that can be asked, side by side; nothing here raises or waits for a part that does not answer."""
+    folder = Folder(data)
     running = folder.running()
-    parts = [_part(name, pid) for name, pid in (running.parts.items() if running else ())]
-    freshness = _asked(settings, FRESHNESS, problems)
-    unhealthy = _asked(settings, UNHEALTHY, problems) if freshness else []
-    lag = _lag(settings, problems)
+    if running is not None and running.embedded_bus:
+        settings = replace(settings, ingest=replace(settings.ingest, ledger_dir=folder.ledger))
+    with ThreadPoolExecutor(3, "status") as pool:
+        tables, on_bus = pool.submit(_tables, settings), pool.submit(_bus, settings)
+        consumer = pool.submit(_consumer, settings, running)
+    freshness, unhealthy, problems = tables.result()
+    problems += [why for why in on_bus.result().problems if not (problems and why.startswith("store: "))]
     if running is None and problems:
         problems.append(f"no `warpmeter up` runs on {data}; name your Kafka and ClickHouse, or start it")
-    return Report(parts, freshness, lag, unhealthy, _errors(folder, running), problems)
+    parts = [_part(name, pid) for name, pid in (running.parts.items() if running else ())]
+    errors = _errors(folder, running)
+    found = on_bus.result()
+    return Report(parts, consumer.result(), freshness, found.lag, found.pending, unhealthy, errors, problems)
+
+
+def _tables(settings: Settings) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]:
+    problems: list[str] = []
+    freshness = _asked(settings, FRESHNESS, problems)
+    return freshness, _asked(settings, UNHEALTHY, problems) if freshness else [], problems
+
+
+def _bus(settings: Settings) -> _Bus:
+    from warpmeter.consumers import status
+
+    problems: list[str] = []
+    lag = status.lag(settings, problems)
+    if not lag:
+        return _Bus([], [], problems)
+    if status.members(settings) == 0:
+        problems.append(
+            f"nobody ingests: group {settings.ingest.group} has no member; start `warpmeter ingest`, or see its log for"
+            " why it halted"
+        )
+    return _Bus(lag, status.declared(status.recorded(settings, problems)), problems)
+
+
+def _consumer(settings: Settings, running: Running | None) -> dict[str, Any] | None:
+    from warpmeter.consumers import status
+
+    port = running.metrics_ports.get("ingest") if running else settings.metrics.ingest_port
+    found = status.consumer(settings.metrics, port) if port else None
+    return None if found is None else asdict(found)
 
 
 def _part(name: str, pid: int) -> Part:
@@ -74,17 +127,11 @@ def _part(name: str, pid: int) -> Part:
 
 def _asked(settings: Settings, sql: str, problems: list[str]) -> list[dict[str, Any]]:
     try:
-        with store.connect(settings.store) as client:
+        with store.connect(settings.store, patience_s=PATIENCE_S) as client:
             return list(client.query(sql).named_results())
     except store.ClickHouseError as error:
         problems.append(f"store: {store.reason(error).splitlines()[0]}")
         return []
-
-
-def _lag(settings: Settings, problems: list[str]) -> list[Mapping[str, Any]]:
-    from warpmeter.consumers import status
-
-    return status.lag(settings, problems)
 
 
 def _errors(folder: Folder, running: Running | None) -> list[dict[str, Any]]:
@@ -107,14 +154,30 @@ def show(found: Report, as_json: bool) -> None:
         common.err.print(f"[yellow]![/] {problem}", highlight=False)
     parts = [(p.name, common.coloured(p.state), p.pid, _mebibytes(p.rss_bytes), _seconds(p.cpu_s)) for p in found.parts]
     _table("parts", ("part", "state", "pid", "memory", "CPU"), parts)
-    lag = [row for row in found.lag if row["end"]]  # a partition that never held a message says nothing
     for title, rows in (
+        ("ingest", [found.ingest] if found.ingest else []),
         ("tables", found.freshness),
-        ("lag", lag),
+        ("lag", by_topic(found.lag, found.pending)),
         ("sick", found.unhealthy),
         ("last errors", found.errors),
     ):
         _table(title, list(rows[0]) if rows else (), [list(row.values()) for row in rows])
+
+
+def by_topic(lag: Sequence[Mapping[str, Any]], pending: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row a topic that ever held a message: how far behind in all, in its worst partition, and spans declared."""
+    spans = Counter(row["topic"] for row in pending)
+    partitions = {row["topic"]: [each for each in lag if each["topic"] == row["topic"]] for row in lag if row["end"]}
+    return [
+        {
+            "topic": topic,
+            "partitions": len(rows),
+            "lag_messages": sum(row["lag_messages"] for row in rows),
+            "worst_partition": max(row["lag_messages"] for row in rows),
+            "pending_spans": spans[topic],
+        }
+        for topic, rows in sorted(partitions.items())
+    ]
 
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
