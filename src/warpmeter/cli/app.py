@@ -47,7 +47,7 @@ def main(
 PANELS: Final = {
     "Run": (run.up, run.agent, run.ingest, run.engine),
     "Ask": (ask.sql, ask.queries, ask.tail),
-    "Operate": (operate.status, operate.doctor, operate.topics, operate.migrate, operate.config),
+    "Operate": (operate.status, operate.check, operate.doctor, operate.topics, operate.migrate, operate.config),
 }
 """Every command but those that hand all their options on, as `warpmeter --help` groups them."""
 

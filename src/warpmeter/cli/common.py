@@ -65,7 +65,7 @@ def settings(data: Path | None = None, **tables: Mapping[str, Any]) -> Settings:
     except config.ConfigError as error:
         fail(str(error), 2)
     found = running(data or loaded.engine.data)
-    return loaded if found is None else _pointed_at(loaded, found)
+    return loaded if found is None else _pointed_at(loaded, found, Folder(data or loaded.engine.data))
 
 
 def running(data: Path) -> Running | None:
@@ -73,14 +73,15 @@ def running(data: Path) -> Running | None:
     return Folder(data).running()
 
 
-def _pointed_at(loaded: Settings, found: Running) -> Settings:
-    kafka, store = loaded.kafka, loaded.store
+def _pointed_at(loaded: Settings, found: Running, folder: Folder) -> Settings:
+    kafka, store, ingest = loaded.kafka, loaded.store, loaded.ingest
     if kafka.bootstrap_servers == Kafka().bootstrap_servers:
         kafka = dataclasses.replace(kafka, bootstrap_servers=found.bootstrap_servers)
         kafka = dataclasses.replace(kafka, **EMBEDDED_TOPICS) if found.embedded_bus else kafka
+        ingest = dataclasses.replace(ingest, ledger_dir=folder.ledger) if found.embedded_bus else ingest
     if store.dsn == Store().dsn:
         store = dataclasses.replace(store, dsn=found.dsn, database=found.database)
-    return dataclasses.replace(loaded, kafka=kafka, store=store)
+    return dataclasses.replace(loaded, kafka=kafka, store=store, ingest=ingest)
 
 
 def writable(loaded: Settings, data: Path | None) -> Settings:

@@ -1,5 +1,6 @@
 """Commands of whoever runs it: what is there, what is wrong with it, and how to mend it."""
 
+import time
 from typing import Annotated
 
 import typer
@@ -18,6 +19,38 @@ def status(as_json: Json = False, bootstrap_servers: Bootstrap = None, store: Ds
     found = reporting.report(settings, data or settings.engine.data)
     reporting.show(found, as_json)
     raise typer.Exit(int(bool(found.problems) or any(part.state != "running" for part in found.parts)))
+
+
+def check(
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="Look at what landed since a time (2026-01-31T12:00Z) or so long ago (24h).", show_default="all"
+        ),
+    ] = None,
+    as_json: Json = False,
+    bootstrap_servers: Bootstrap = None,
+    store: Dsn = None,
+    data: Data = None,
+) -> None:
+    """Hold the tables against the topics: is every message stored once, in raw tables and rollups?
+
+    Offsets that no span holds or that two hold, spans declared and not stored, what retention took, rows by day against
+    the book of spans and the rollups. It changes nothing and may run beside everything. Exit status 1 when something
+    does not add up, with what to do, or could not be compared.
+    """
+    from warpmeter.cli import checking
+    from warpmeter.clock import moment
+    from warpmeter.consumers.audit.run import audit
+
+    settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers}, store={"dsn": store})
+    try:
+        start = moment(since, time.time()) if since else 0.0
+    except ValueError as error:
+        common.fail(str(error), 2)
+    found = audit(settings, start)
+    checking.show(found, as_json)
+    raise typer.Exit(int(bool(found.findings or found.skipped)))
 
 
 def doctor(as_json: Json = False, bootstrap_servers: Bootstrap = None, store: Dsn = None, data: Data = None) -> None:

@@ -1,0 +1,7 @@
+"""Does it add up: `warpmeter check`.
+
+spans    offsets in the book (`ingest_batches`) held against topic, group and dead letters; pure
+counts   rows in the tables held against the book and the rollups, by days
+facts    what is asked of broker and store
+run      all of it, looked at again while it moves
+"""

@@ -1,0 +1,168 @@
+"""What an audit looks at: the book and the dead letters in the store, the topics and the group on the broker."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from warpmeter import bus, queries
+from warpmeter.consumers import status
+from warpmeter.consumers.audit.spans import Book, Facts, Hole, Log, Offsets, explained, holes
+from warpmeter.consumers.ledger import Entry
+from warpmeter.consumers.span import Partition
+from warpmeter.schemas.topics import Topic
+from warpmeter.settings import Settings
+from warpmeter.store import Client
+
+UUID: Final = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+TIMEOUT_S: Final = 5.0
+HOLES_ASKED: Final = 1000
+"""So many holes are looked up in the dead letters; of more, the rest counts as unknown."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """One partition of one life of a topic's table."""
+
+    table: str
+    uuid: str
+    partition: int
+
+
+@dataclass(frozen=True)
+class Bus:
+    """The broker's side: topics' ids, logs, the group's records before the book was read, and who is in the group."""
+
+    ids: Mapping[str, str]
+    logs: Mapping[Partition, Log]
+    entries: Mapping[Partition, Entry]
+    members: int
+
+
+class Store:
+    """The store's side. Every method raises ClickHouseError."""
+
+    def __init__(self, client: Client, since: float) -> None:
+        """`since`: spans that landed since then, seconds since the epoch; 0 looks at all."""
+        self._client = client
+        self._since = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+    def books(self) -> dict[Life, Book]:
+        """The book of every partition of every life."""
+        reach = {Life(*row[:3]): (row[3], row[4]) for row in self._ask(_REACH)}
+        gaps = queries.get("ingest_gaps")
+        result = self._client.query(gaps.sql, parameters=gaps.values({"since": self._since}))
+        found = {}
+        for row in result.named_results():
+            life = Life(row["table"], row["topic_uuid"], row["partition"])
+            found[life] = Book(
+                row["spans"],
+                row["rows"],
+                *reach.get(life, (row["first"], row["last"])),
+                _runs(row["holes"]),
+                _runs(row["overlaps"]),
+                row["missing"],
+                row["doubled"],
+            )
+        silent = {life: Book(0, 0, *ends) for life, ends in reach.items() if life not in found}
+        return found | silent
+
+    def refused(self, topic: str, uuid: str, partition: int, offsets: Offsets) -> int:
+        """How many of these offsets are dead letters."""
+        given = {"topic": topic, "uuid": uuid, "partition": partition, "first": offsets.first, "last": offsets.last}
+        return int(self._ask(_REFUSED, given)[0][0])
+
+    def told(self) -> dict[Partition, list[Offsets]]:
+        """The losses that ingest has published, by the names that its topics had."""
+        found: dict[Partition, list[Offsets]] = {}
+        for subject, why in self._ask(_TOLD):
+            topic, _, number = subject.rpartition("/")
+            offsets = re.search(r"offsets (\d+) to (\d+)", why)
+            if number.isdigit() and offsets:
+                found.setdefault(Partition(topic, int(number)), []).append(Offsets(int(offsets[1]), int(offsets[2])))
+        return found
+
+    def _ask(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Sequence[Sequence[Any]]:
+        return self._client.query(sql, parameters=dict(parameters or {})).result_rows
+
+
+_REACH: Final = (
+    "SELECT table, topic_uuid, partition, min(first), max(last) FROM ingest_batches "
+    f"WHERE match(topic_uuid, '{UUID}') GROUP BY table, topic_uuid, partition"
+)
+_REFUSED: Final = (
+    "SELECT uniqExact(offset) FROM dead_letters WHERE topic = {topic:String} AND topic_uuid = {uuid:String} "
+    "AND partition = {partition:UInt32} AND offset BETWEEN {first:UInt64} AND {last:UInt64}"
+)
+_TOLD: Final = (
+    "SELECT DISTINCT subject, why FROM source_health WHERE source = 'ingest' AND state = 'failed' "
+    r"AND match(why, 'offsets \\d+ to \\d+')"
+)
+
+
+def _runs(rows: Iterable[tuple[int, int]]) -> tuple[Offsets, ...]:
+    return tuple(Offsets(*row) for row in rows)
+
+
+def ask_bus(settings: Settings, topics: Mapping[str, Topic]) -> Bus:
+    """Ask the broker. Raises KafkaException and LedgerError."""
+    admin = bus.admin(settings.kafka)
+    ids, partitions = status.described(admin, list(topics))
+    begins = status.offsets(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+    ends = status.offsets(admin, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    exact = settings.ingest.ledger_dir is None  # the embedded broker's end is a lower bound
+    logs = {where: Log(begins[where], ends[where], exact) for where in partitions}
+    return Bus(ids, logs, status.records(settings), members(admin, settings))
+
+
+def members(admin: AdminClient, settings: Settings) -> int:
+    """How many consumers the group has; always 0 on the embedded broker, which does not tell. Raises KafkaException."""
+    group = settings.ingest.group
+    try:
+        return len(admin.describe_consumer_groups([group], request_timeout=TIMEOUT_S)[group].result().members)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return 0
+        raise
+
+
+def joined(topics: Mapping[str, Topic], books: Mapping[Life, Book], known: Bus | None) -> list[Facts]:
+    """The facts of each partition of each life, those of topics as they are now first."""
+    names = {topic.table: name for name, topic in topics.items()}
+    now = [] if known is None else [_present(where, topics, books, known) for where in sorted(known.logs)]
+    present = {Life(topics[each.where.topic].table, each.uuid, each.where.number) for each in now}
+    past = [
+        Facts(Partition(names.get(life.table, life.table), life.partition), life.uuid, book)
+        for life, book in books.items()
+        if life not in present and book.spans
+    ]
+    return now + sorted(past, key=lambda each: (each.where, each.uuid))
+
+
+def _present(where: Partition, topics: Mapping[str, Topic], books: Mapping[Life, Book], known: Bus) -> Facts:
+    uuid = known.ids[where.topic]
+    book = books.get(Life(topics[where.topic].table, uuid, where.number))
+    return Facts(where, uuid, book, known.logs[where], known.entries.get(where), known.members)
+
+
+def looked_up(store: Store, facts: Facts, told: Mapping[Partition, list[Offsets]]) -> list[Hole]:
+    """What is known of each hole of a partition."""
+    looked = []
+    for place, offsets in enumerate(holes(facts)):
+        refused = 0
+        if place < HOLES_ASKED:
+            refused = store.refused(facts.where.topic, facts.uuid, facts.where.number, offsets)
+        looked.append(explained(offsets, refused, told.get(facts.where, ())))
+    return looked
+
+
+def unmoved(before: Bus, after: Bus, facts: Sequence[Facts]) -> tuple[list[Facts], list[Partition]]:
+    """The facts whose group record stayed the same while the book was read, and the partitions where it did not."""
+    moved = {where for where in after.logs if before.entries.get(where) != after.entries.get(where)}
+    moved |= {where for where in after.logs if before.ids.get(where.topic) != after.ids.get(where.topic)}
+    still = [replace(each, log=after.logs.get(each.where)) if each.log else each for each in facts]
+    return [each for each in still if each.log is None or each.where not in moved], sorted(moved)

@@ -1,0 +1,62 @@
+"""`warpmeter check`: what was compared, and what does not add up, for a person or a program."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from warpmeter.cli import common
+from warpmeter.consumers.audit.counts import Compared
+from warpmeter.consumers.audit.run import Line, Report
+
+COLUMNS = ("partition", "rows", "spans", "stored to", "end", "unread", "refused", "lost", "missing", "doubled")
+
+
+def show(found: Report, as_json: bool) -> None:
+    """Print it: one JSON document, or tables, the findings last."""
+    if as_json:
+        common.print_json(found)
+        return
+    _table("offsets", COLUMNS, [_line(line) for line in found.partitions if line.present and _holds(line)])
+    _earlier([line for line in found.partitions if not line.present])
+    compared = [_compared(each) for each in found.tables if each.days]
+    _table("counts by day", ("table", "against", "days", "adds up"), compared)
+    for why in found.skipped:
+        common.err.print(f"[yellow]![/] not compared: {why}", highlight=False, soft_wrap=True)
+    if found.findings:
+        rows = [(common.coloured("failed"), each.kind, each.where, each.seen, each.remedy) for each in found.findings]
+        common.print_table("does not add up", ("", "what", "where", "seen", "what to do"), rows)
+    elif not found.skipped:
+        common.out.print("everything adds up", highlight=False)
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    if rows:
+        common.print_table(title, columns, rows)
+
+
+def _holds(line: Line) -> bool:
+    return bool(line.end or line.spans)
+
+
+def _line(line: Line) -> Sequence[object]:
+    where = f"{line.topic}[{line.partition}]"
+    lost = (line.refused, line.told, line.missing, line.doubled)
+    return where, line.rows, line.spans, line.last, line.end, line.unread, *lost
+
+
+def _earlier(lines: Sequence[Line]) -> None:
+    """Topics of the same name that are no more, all partitions and lives of one together."""
+    lives = {topic: len({line.life for line in lines if line.topic == topic}) for topic in {x.topic for x in lines}}
+    sums: dict[str, Counter[str]] = {topic: Counter() for topic in lives}
+    for line in lines:
+        sums[line.topic].update(
+            rows=line.rows, spans=line.spans, refused=line.refused, lost=line.told, missing=line.missing,
+            doubled=line.doubled,
+        )  # fmt: skip
+    names = ("rows", "spans", "refused", "lost", "missing", "doubled")
+    rows = [(topic, lives[topic], *(sums[topic][name] for name in names)) for topic in sorted(lives)]
+    _table("topics of these names that are no more", ("topic", "lives", *names), rows)
+
+
+def _compared(each: Compared) -> Sequence[object]:
+    again = f" ({each.again} stored again, left out)" if each.again else ""
+    return each.table, each.against, f"{len(each.days)}{again}", common.coloured("failed" if each.wrong else "ok")
