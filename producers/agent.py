@@ -19,6 +19,7 @@ from warpmeter.producers.runner import Loop, Publisher, Runner
 from warpmeter.producers.schedule import Tick
 from warpmeter.producers.shipper import Shipper, open_spool
 from warpmeter.producers.source import AnySource, Attribution
+from warpmeter.producers.steps import StepWatch
 from warpmeter.settings import Agent, Settings
 
 SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT})
@@ -54,20 +55,21 @@ def all_sources(agent: Agent) -> list[AnySource]:
     return [source for module in modules for source in module.sources(agent, attribution)]
 
 
-def run(settings: Settings, options: Options) -> int:
-    """Run until a signal (or one tick); returns the exit status."""
+def run(settings: Settings, options: Options, clock: Clock | None = None) -> int:
+    """Run until a signal (or one tick) by `clock`, the machine's unless given; returns the exit status."""
+    clock = clock or SystemClock()
     if options.once:
-        return once(settings.agent, Printer(options.as_json))
+        return once(settings.agent, Printer(options.as_json), clock)
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # before any thread: they inherit it
     selfmetrics.serve(settings.metrics, "agent")
     if options.dry_run:
-        return _dry_run(settings, options)
-    return _ship(settings)
+        return _dry_run(settings, options, clock)
+    return _ship(settings, clock)
 
 
-def once(agent: Agent, printer: Printer) -> int:
+def once(agent: Agent, printer: Printer, clock: Clock) -> int:
     """One tick of every source. Rates need two reads, so each source is read twice, a moment apart."""
-    clock, collector = SystemClock(), Collector()
+    collector = Collector()
     board = Board(agent.host, agent.health_interval_s)
     often = dataclasses.replace(agent, job_event_interval_s=agent.job_interval_s)
     runner = Runner(all_sources(often), board, Tally(), clock)
@@ -92,8 +94,7 @@ def _twice(loop: Loop[Any], collector: Collector, clock: Clock, pause: float) ->
     loop.source.close()
 
 
-def _ship(settings: Settings) -> int:
-    clock = SystemClock()
+def _ship(settings: Settings, clock: Clock) -> int:
     shipper = Shipper(settings, open_spool(settings.agent, clock), clock)
     life = _Life(settings, shipper, clock)
     life.started(broker=settings.kafka.bootstrap_servers, spool=str(settings.agent.spool_dir))
@@ -103,10 +104,10 @@ def _ship(settings: Settings) -> int:
     return life.ended(stuck)
 
 
-def _dry_run(settings: Settings, options: Options) -> int:
+def _dry_run(settings: Settings, options: Options, clock: Clock) -> int:
     tally = Tally()
     publisher: Publisher = Printer(True) if options.as_json else tally
-    life = _Life(settings, publisher, SystemClock())
+    life = _Life(settings, publisher, clock)
     life.started(broker="none: dry run")
     shown = time.monotonic()
 
@@ -131,6 +132,7 @@ class _Life:
         self._runner = Runner(all_sources(agent), self._board, publisher, clock)
         self._log = log.get("agent")
         self._health_at = clock.now() // agent.health_interval_s
+        self._steps = StepWatch(clock)
 
     def started(self, **facts: str) -> None:
         """Start the sources and say so."""
@@ -174,6 +176,7 @@ class _Life:
 
     def _publish_health(self, shipper: Shipper | None) -> None:
         ts = round(self._clock.now(), 3)
+        self._publish_step(ts)
         if shipper is not None:
             state, subjects = shipper.health()
             changed = self._board.report("shipper", ts, None, state, subjects)
@@ -186,3 +189,12 @@ class _Life:
             rows = self._board.rows(round(self._health_at * interval, 3))
             if rows:
                 self._publisher.publish(health.TOPIC, rows)
+
+    def _publish_step(self, now: float) -> None:
+        """At once at every step. After one back, the word for it goes at the end of the old time, where it is seen."""
+        step_s, state = self._steps.look()
+        ts = round(max(now, now - step_s), 3)
+        changed = self._board.report("clock", ts, None, state)
+        health.tell(self._log, changed)
+        if changed or step_s:
+            self._publisher.publish(health.TOPIC, changed or [self._board.row("clock", ts)])

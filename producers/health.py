@@ -12,6 +12,8 @@ from warpmeter.schemas.generated.source_health_pb2 import Envelope
 SourceHealth = Envelope.SourceHealth
 TOPIC: Final = "source-health"
 OK: Final = Health("", "ok")
+UNSUPPORTED_S: Final = 600.0
+"""What a host does not have is repeated so often; it does not change, and there may be a hundred of it."""
 
 
 @dataclass
@@ -32,6 +34,7 @@ class Board:
         self._period_ms = round(interval_s * 1000)
         self._entries: dict[str, _Entry] = {}
         self._lock = Lock()
+        self._unsupported_at: float | None = None
 
     def report(
         self, name: str, ts: float, seconds: float | None, source: Health = OK, subjects: Sequence[Health] = ()
@@ -51,17 +54,26 @@ class Board:
             entry = self._entries.get(name)
         return entry.source.state if entry else ""
 
+    def row(self, name: str, ts: float) -> SourceHealth:
+        """The last word of source `name` once more; raises KeyError when it has not reported yet."""
+        with self._lock:
+            entry = self._entries[name]
+        return self._row(name, ts, entry.seconds, entry.source)
+
     def rows(self, ts: float) -> list[SourceHealth]:
-        """A row for every source and for each of its subjects that is not ok."""
+        """A row for every source and each of its subjects that is not ok; of `unsupported` subjects each 10 min."""
         with self._lock:
             entries = list(self._entries.items())
-        return [self._row(name, ts, entry.seconds, health) for name, entry in entries for health in _standing(entry)]
+            due = ts // UNSUPPORTED_S
+            everything, self._unsupported_at = due != self._unsupported_at, due
+        standing = [(name, entry.seconds, health) for name, entry in entries for health in _standing(entry)]
+        return [self._row(name, ts, s, health) for name, s, health in standing if everything or not _lasting(health)]
 
     def _row(self, name: str, ts: float, seconds: float | None, health: Health) -> SourceHealth:
         return SourceHealth(
             host=self._host,
             ts=ts,
-            period_ms=self._period_ms,
+            period_ms=max(self._period_ms, round(UNSUPPORTED_S * 1000)) if _lasting(health) else self._period_ms,
             source=name,
             subject=health.subject,
             state=health.state,
@@ -76,6 +88,10 @@ def tell(logger: Logger, changed: Iterable[SourceHealth]) -> None:
     for row in changed:
         level = logger.info if row.state in ("ok", "unsupported") else logger.warning
         level("source_health", source=row.source, subject=row.subject, state=row.state, why=row.why)
+
+
+def _lasting(health: Health) -> bool:
+    return health.state == "unsupported" and health.subject != ""
 
 
 def _standing(entry: _Entry) -> Iterable[Health]:

@@ -77,11 +77,10 @@ class Outbox:
         clock: Clock,
         lock: RLock,
         delivered: Callable[[Position], None],
-        returned: Callable[[Envelope, Position | None], None],
     ) -> None:
-        """`delivered`: a message from the spool is done with. `returned`: a message is ours again, unsent.
+        """`delivered`: a message from the spool is done with.
 
-        Both are called with `lock` held, which is the owner's own: two locks would be taken in either order.
+        It is called with `lock` held, which is the owner's own: two locks would be taken in either order.
 
         Raises KafkaException for options that librdkafka refuses. A broker that is away is no error.
         """
@@ -90,14 +89,14 @@ class Outbox:
         self.fatal = False
         self.unacked = self.unacked_bytes = self.from_spool = 0
         self._settings, self._clock = settings, clock
-        self._on_delivered, self._on_returned = delivered, returned
+        self._on_delivered = delivered
         self._prefix = f"{settings.kafka.topic_prefix}."
         self._lock = lock
         self._log = log.get("agent").bind(source="shipper")
         self._number = 0
         self._topics = {name: _Waiting() for name in TOPICS}
         self._progress = clock.monotonic()
-        self._taking_back: list[tuple[int, Envelope]] | None = None
+        self._returned: list[tuple[int, Envelope, Position | None]] = []
         self._warned: set[tuple[str, str]] = set()
         acknowledged = selfmetrics.counter("warpmeter_shipper_messages_total")
         self._acknowledged = {name: acknowledged.labels(name) for name in TOPICS}
@@ -142,24 +141,26 @@ class Outbox:
         limit = self._clock.monotonic() - STALL_S
         return [name for name, topic in self._topics.items() if topic.messages > 0 and topic.progress < limit]
 
-    def take_back(self) -> list[Envelope]:
-        """Everything not acknowledged, oldest first; the producer is empty then.
+    def take_back(self) -> list[tuple[Envelope, Position | None]]:
+        """Everything not acknowledged, oldest first, also what came back by itself; the producer is empty then.
 
         What was on its way and got no answer is among it: it may be on the broker already.
         """
         with self._lock:
-            self._taking_back = []
             self._producer.purge(in_queue=True, in_flight=True)
             deadline = self._clock.monotonic() + TAKE_BACK_S
             while self.unacked and self._clock.monotonic() < deadline:
                 self._producer.poll(0.05)
-            taken, self._taking_back = sorted(self._taking_back, key=lambda pair: pair[0]), None
-        return [envelope for _, envelope in taken]
+            taken, self._returned = sorted(self._returned, key=lambda each: each[0]), []
+        return [(envelope, position) for _, envelope, position in taken]
 
     def renew(self) -> None:
-        """A new producer in place of one that cannot go on; take back first."""
-        self.fatal = False
-        self._producer = self._connect()
+        """A new, empty producer in place of one that cannot go on; take back first."""
+        with self._lock:
+            self.fatal = False
+            self.unacked = self.unacked_bytes = self.from_spool = 0
+            self._topics = {name: _Waiting() for name in TOPICS}
+            self._producer = self._connect()
 
     def _connect(self) -> Producer:
         # A host's messages are small: their count must not bind before their bytes do.
@@ -194,7 +195,7 @@ class Outbox:
         with self._lock:
             self._count(topic, sent, -1)
             if error is not None and (error.code() in KEPT or self.fatal):
-                self._returned(sent, _envelope(topic, message), error)
+                self._ours_again(sent, _envelope(topic, message), error)
                 return
             if error is None:
                 self._progress = self._topics[topic].progress = self._clock.monotonic()
@@ -204,12 +205,12 @@ class Outbox:
             if sent.position is not None:
                 self._on_delivered(sent.position)
 
-    def _returned(self, sent: _Sent, envelope: Envelope, error: KafkaError) -> None:
-        if self._taking_back is not None:
-            self._taking_back.append((sent.number, envelope))
-            return
-        self._warn(envelope.topic, error, "not_delivered_yet")
-        self._on_returned(envelope, sent.position)
+    def _ours_again(self, sent: _Sent, envelope: Envelope, error: KafkaError) -> None:
+        """Kept, in order, until it is taken back: by itself a message comes back only from a producer that broke."""
+        self._returned.append((sent.number, envelope, sent.position))
+        if error.code() not in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT):
+            self.fatal = True
+            self._warn(envelope.topic, error, "not_delivered_yet")
 
     def _refused(self, topic: str, error: KafkaError) -> Outcome:
         """At once by librdkafka, or by the broker: a fatal state keeps the message, anything else loses it."""

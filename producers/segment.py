@@ -1,34 +1,60 @@
-"""One file of the spool: records appended at its end, read from its start, and how far they are done with.
+"""One file of the spool: records appended at its end, read from its start, each marked when it is delivered.
 
-    file = HEADER (magic, created f64, done u64, inverted done u64), records
+    file = HEADER (magic, boot, UTC f64, monotonic f64, crc32 of these), records
 
-`done` is the offset up to which everything has been delivered; it is overwritten in place, in one write. When it is
-not sound the file is read from its start: messages go twice rather than never.
+A record's age is measured by the monotonic clock, so a step of the clock drops nothing and keeps nothing for ever. It
+goes on over restarts of the agent; only over a reboot, which starts the monotonic clock anew, the two UTC times count.
 """
 
 import os
 import struct
+import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Final
 
+from warpmeter.clock import Clock
 from warpmeter.producers import records
 from warpmeter.producers.records import Record
 from warpmeter.wire import Envelope
 
-HEADER: Final = struct.Struct("<8sdQQ")
-MAGIC: Final = b"WMSPOOL1"
+HEADER: Final = struct.Struct("<8s16sddI")
+MAGIC: Final = b"WMSPOOL2"
 SUFFIX: Final = ".spool"
-ALL_BITS: Final = (1 << 64) - 1
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True)
 class Position:
-    """Where a message of the spool ends: the name by which it is reported as delivered."""
+    """Where a message of the spool begins: the name by which it is reported as delivered."""
 
     segment: int
-    end: int
+    start: int
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What the clocks say at one instant. `boot`: 16 bytes that name the boot which `monotonic` counts from."""
+
+    boot: bytes
+    utc: float
+    monotonic: float
+
+
+def boot_id() -> bytes:
+    """This boot's; where the kernel does not tell, one that equals no other, so that UTC counts."""
+    try:
+        return bytes.fromhex(BOOT_ID.read_text().replace("-", "").strip())[:16].ljust(16, b"\0")
+    except (OSError, ValueError):
+        return os.urandom(16)
+
+
+def moment(boot: bytes, clock: Clock) -> Moment:
+    """Now."""
+    return Moment(boot, clock.now(), clock.monotonic())
 
 
 def path_of(folder: Path, number: int) -> Path:
@@ -37,18 +63,23 @@ def path_of(folder: Path, number: int) -> Path:
 
 
 class Segment:
-    """One file. `number` orders segments; `created`: UTC seconds."""
+    """One file. `number` orders segments; `created`: seconds of this boot's monotonic clock.
 
-    def __init__(self, path: Path, number: int, created: float) -> None:
-        self.path, self.number, self.created = path, number, created
+    Raises OSError when the file cannot be opened, read or begun.
+    """
+
+    def __init__(self, path: Path, number: int, now: Moment) -> None:
+        self.path, self.number, self.created = path, number, now.monotonic
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self.size = os.fstat(self._fd).st_size
-        self._done = self._read_at = HEADER.size
+        self._read_at = HEADER.size
         self._appended = self._index = 0
+        self._shift, self._latest = 0.0, inf
         self._data: bytes | None = None
-        self._open_ends: dict[int, bool] = {}
+        self._out: dict[int, int] = {}
+        """Start and index of the records that were taken and are not done with."""
         try:
-            self._begin()
+            self._begin(now)
         except OSError:
             os.close(self._fd)
             raise
@@ -61,7 +92,7 @@ class Segment:
     @property
     def finished(self) -> bool:
         """Everything was read and is done with."""
-        return self.unread_bytes <= 0 and not self._open_ends
+        return self.unread_bytes <= 0 and not self._out
 
     def append(self, envelope: Envelope, written: float) -> None:
         """Write one message at the end; raises OSError and leaves the file as it was when the disk refuses."""
@@ -71,34 +102,37 @@ class Segment:
         self._data = None
 
     def take(self) -> tuple[Record | None, int]:
-        """The next record, None at the end; and how many records were skipped before it because they are corrupt."""
-        data = self._loaded()
-        record, lost = records.decode(data, self._read_at), 0
-        if record is None and self._read_at < len(data):
-            record, self._read_at = records.resync(data, self._read_at)
-            lost = max(1, record.index - self._index) if record else 1
-        if record is None:
-            self._read_at = self.size
-            self._data = None
-            return None, lost
-        self._read_at, self._index = record.end, record.index + 1
-        self._open_ends[record.end] = False
-        return record, lost
+        """The next record that waits, None at the end; and how many before it are lost, being corrupt."""
+        data, lost = self._loaded(), 0
+        while self._read_at < self.size:
+            record, more = self._next(data)
+            lost += more
+            if record is None:
+                break
+            self._read_at, self._index = record.end, record.index + 1
+            if not record.delivered:
+                self._out[record.start] = record.index
+                return replace(record, written=min(self._latest, record.written + self._shift)), lost
+        self._read_at, self._data = self.size, None
+        return None, lost
 
-    def done(self, end: int) -> None:
-        """The record that ends there is delivered."""
-        if end in self._open_ends:
-            self._open_ends[end] = True
+    def done(self, start: int) -> None:
+        """The record that starts there is delivered: never again, also after a crash of this process."""
+        if self._out.pop(start, None) is not None:
+            self._mark(start)
 
     def done_with_read(self) -> None:
         """Everything that was taken is done with."""
-        self._open_ends.clear()
+        for start in self._out:
+            self._mark(start)
+        self._out.clear()
 
-    def commit(self) -> None:
-        """Remember on disk how far an unbroken run from the start is done; raises OSError."""
-        if (reached := self._reached()) != self._done:
-            self._done = reached
-            self._write(0, self._header())
+    def rewind(self) -> None:
+        """What was taken and is not done with is to be taken again, in its place."""
+        if self._out:
+            self._read_at, self._index = min(self._out.items())
+            self._out.clear()
+            self._data = None
 
     def count_unread(self) -> int:
         """How many sound records were not taken yet."""
@@ -114,14 +148,16 @@ class Segment:
         self.close()
         self.path.unlink(missing_ok=True)
 
-    def _reached(self) -> int:
-        reached = self._done
-        for end, delivered in list(self._open_ends.items()):
-            if not delivered:
-                return reached
-            reached = end
-            del self._open_ends[end]
-        return self._read_at
+    def _next(self, data: bytes) -> tuple[Record | None, int]:
+        start, missing = self._read_at, None
+        record, at = records.decode(data, start), start
+        if record is None:
+            record, at = records.resync(data, start)
+        if record is not None:
+            missing = record.index - self._index
+        elif self._appended:
+            missing = self._appended - self._index
+        return record, records.lost(data, start, at, missing)
 
     def _sound(self) -> Iterator[Record]:
         data, at = self._loaded(), self._read_at
@@ -130,29 +166,41 @@ class Segment:
             if record is None:
                 return
             at = record.end
-            yield record
+            if not record.delivered:
+                yield record
 
     def _loaded(self) -> bytes:
+        """The file as it can be read: what the disk does not give is as lost as what is corrupt."""
         if self._data is None:
-            self._data = os.pread(self._fd, self.size, 0)
+            try:
+                self._data = os.pread(self._fd, self.size, 0)
+            except OSError:
+                self._data = b""
         return self._data
 
-    def _header(self) -> bytes:
-        return HEADER.pack(MAGIC, self.created, self._done, self._done ^ ALL_BITS)
-
-    def _begin(self) -> None:
+    def _begin(self, now: Moment) -> None:
         if self.size >= HEADER.size:
-            self._recall()
+            self._recall(now)
             return
-        self._write(0, self._header())
+        self._write(0, _header(now))
         self.size = HEADER.size
 
-    def _recall(self) -> None:
-        magic, created, done, inverted = HEADER.unpack(os.pread(self._fd, HEADER.size, 0))
-        if magic == MAGIC and done == inverted ^ ALL_BITS and HEADER.size <= done <= self.size:
-            self.created, self._done, self._read_at = created, done, done
-            first = records.decode(self._loaded(), done)
-            self._index = first.index if first else 0
+    def _recall(self, now: Moment) -> None:
+        """Take up the file of an earlier agent: how old it is, and where its records begin."""
+        self._latest = now.monotonic
+        then = _moment(os.pread(self._fd, HEADER.size, 0))
+        if then is None:  # damaged: its age begins anew, its records begin with the first that is found
+            self._shift = inf
+            record, at = records.resync(self._loaded(), 0)
+            self._read_at = at if record else HEADER.size
+            return
+        if then.boot != now.boot:
+            self._shift = now.monotonic - max(0.0, now.utc - then.utc) - then.monotonic
+        self.created = min(self._latest, then.monotonic + self._shift)
+
+    def _mark(self, start: int) -> None:
+        with suppress(OSError):  # a disk that refuses means only that after a crash it is sent again
+            os.pwrite(self._fd, records.DELIVERED, start)
 
     def _write(self, offset: int, data: bytes) -> None:
         try:
@@ -163,3 +211,14 @@ class Segment:
             if offset:
                 os.ftruncate(self._fd, offset)
             raise
+
+
+def _header(now: Moment) -> bytes:
+    head = HEADER.pack(MAGIC, now.boot, now.utc, now.monotonic, 0)[:-4]
+    return head + zlib.crc32(head).to_bytes(4, "little")
+
+
+def _moment(header: bytes) -> Moment | None:
+    """When the file was begun; None when the header is not sound."""
+    magic, boot, utc, monotonic, crc = HEADER.unpack(header)
+    return Moment(boot, utc, monotonic) if magic == MAGIC and zlib.crc32(header[:-4]) == crc else None

@@ -2,10 +2,12 @@
 
 The spool takes only what was never produced. While anything waits in it, new messages go behind it, so one host stays
 in order. With the broker away at most STALL_S of messages are in memory, which is what a `kill -9` can lose; at most
-WINDOW messages, those taken from the spool and not acknowledged, may go twice by it.
+WINDOW messages, those taken from the spool and not acknowledged, may go twice by it. A stop (or a producer that broke)
+puts back what got no answer, and the broker may have it already: what was on its way then may go twice, too.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from threading import RLock
 from typing import Final
 
@@ -14,10 +16,11 @@ from google.protobuf.message import Message
 from warpmeter import log, selfmetrics
 from warpmeter.clock import Clock
 from warpmeter.producers.framing import Framing
+from warpmeter.producers.losses import Losses
 from warpmeter.producers.outbox import STALL_S, Outbox
 from warpmeter.producers.segment import Position
 from warpmeter.producers.source import Health
-from warpmeter.producers.spool import Bounds, Spool
+from warpmeter.producers.spool import Bounds, Spool, SpoolTakenError
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Agent, Settings
 from warpmeter.wire import Envelope, pack
@@ -26,6 +29,8 @@ WINDOW: Final = 1000
 """Most messages taken from the spool that are not acknowledged yet."""
 LARGEST: Final = 900_000
 """Bytes; a larger message is split by rows, for the topics' limit is 1 MiB."""
+SPOOL_AGAIN_S: Final = 60.0
+"""A spool that could not be opened is tried again so often: its disk may have room again."""
 
 
 def open_spool(agent: Agent, clock: Clock) -> Spool | None:
@@ -54,13 +59,13 @@ class Shipper:
         Raises KafkaException for refused options, RegistryError for a registry's URL that is none.
         """
         self._framing = Framing(settings.kafka)
-        self._host = settings.agent.host
-        self._spool = spool
+        self._agent, self._clock = settings.agent, clock
+        self._spool, self._spool_at = spool, clock.monotonic() + SPOOL_AGAIN_S
+        self._lost = Losses(settings.agent.spool_dir / "lost.json", clock)
         self._lock = RLock()
         self._next: tuple[Envelope, Position] | None = None
         self._unspooled = 0
-        self._counted: dict[str, int] = {}
-        self._outbox = Outbox(settings, clock, self._lock, self._delivered, self._returned)
+        self._outbox = Outbox(settings, clock, self._lock, self._delivered)
         self._outbox.frames = self._framing.frames or {}
         self._log = log.get("agent").bind(source="shipper")
         self._queue_bytes = selfmetrics.gauge("warpmeter_shipper_queue_bytes")
@@ -69,7 +74,7 @@ class Shipper:
 
     def publish(self, topic: str, rows: Sequence[Message]) -> None:
         """Take the rows of one tick. Never waits for the broker, never raises for what the broker does."""
-        envelope = pack(TOPICS[topic], self._host, rows)
+        envelope = pack(TOPICS[topic], self._agent.host, rows)
         if len(envelope.value) > LARGEST and len(rows) > 1:
             half = len(rows) // 2
             self.publish(topic, rows[:half])
@@ -87,9 +92,10 @@ class Shipper:
                 self._put_back()
                 self._outbox.renew()
             self._outbox.frames = self._framing.frames or {}
+            self._open_again()
             more = self._drain()
             if self._spool is not None:
-                self._spool.commit()
+                self._spool.sweep()
             self._observe()
         return more
 
@@ -104,7 +110,9 @@ class Shipper:
             stalled = self._outbox.stalled_topics()
             hint = f"not acknowledged for {STALL_S:g} s; does the topic exist (`warpmeter topics`)? {complaint}"
             subjects = [Health(f"topic/{name}", "failed", hint) for name in stalled]
-            subjects += [Health(f"lost/{why}", "failed", LOST[why], count) for why, count in self._losses().items()]
+            self._count_losses()
+            told = self._lost.tell(heard=self._outbox.unacked == 0 and not self._behind())
+            subjects += [Health(f"lost/{why}", "failed", LOST[why], count) for why, count in told.items()]
             if self._spool is None:
                 subjects.append(Health("spool", "failed", "cannot be used: see the log and agent.spool_dir"))
         return Health("", "ok"), subjects
@@ -152,23 +160,27 @@ class Shipper:
         """What the producer holds, to the front of the spool: it is older than what waits there."""
         left = self._outbox.take_back()
         if self._next is not None:
-            left.append(self._next[0])
+            left.append(self._next)
             self._next = None
         lost = self._outbox.unacked  # it did not give them back in time
-        if left and (self._spool is None or not self._spool.put_back(left)):
+        if self._spool is None:
             lost += len(left)
+        elif left and not self._spool.put_back([envelope for envelope, _ in left]):
+            self._spool.rewind()  # its own messages are safe where they lie
+            lost += sum(position is None for _, position in left)
         if lost:
             self._unspooled += lost
             self._log.error("messages_lost", count=lost, why="no spool, or its disk is full")
 
+    def _open_again(self) -> None:
+        if self._spool is None and self._clock.monotonic() >= self._spool_at:
+            self._spool_at = self._clock.monotonic() + SPOOL_AGAIN_S
+            with suppress(SpoolTakenError):  # two agents: the other one has it, and its messages
+                self._spool = open_spool(self._agent, self._clock)
+
     def _delivered(self, position: Position) -> None:
         if self._spool is not None:
             self._spool.done(position)
-
-    def _returned(self, envelope: Envelope, position: Position | None) -> None:
-        self._to_spool(envelope)
-        if position is not None:
-            self._delivered(position)
 
     def _losses(self) -> Mapping[str, int]:
         """Messages lost since the start, by reason."""
@@ -180,17 +192,20 @@ class Shipper:
     def _observe(self) -> None:
         self._queue_bytes.set(self._outbox.unacked_bytes)
         self._spool_bytes.set(0 if self._spool is None else self._spool.bytes)
-        for why, count in self._losses().items():
-            if why != "refused" and (more := count - self._counted.get(why, 0)):
+        self._count_losses()
+        self._lost.save()
+
+    def _count_losses(self) -> None:
+        for why, more in self._lost.update(self._losses()).items():
+            if why != "refused":  # the outbox counts those
                 self._dropped.labels(why).inc(more)
-                self._counted[why] = count
 
 
 LOST: Final = {
-    "full": "messages dropped since the start: the spool was full; raise agent.spool_max_bytes",
-    "age": "messages dropped since the start: older than agent.spool_max_age_s",
-    "disk": "messages dropped since the start: the spool's disk refused them; is it full?",
-    "corrupt": "messages dropped since the start: the spool's records were corrupt",
-    "unspooled": "messages dropped since the start: the producer could not take them and there is no spool",
-    "refused": "messages dropped since the start: the broker refused them for good; see the log",
+    "full": "messages dropped so far: the spool was full; raise agent.spool_max_bytes",
+    "age": "messages dropped so far: older than agent.spool_max_age_s",
+    "disk": "messages dropped so far: the spool's disk refused them; is it full?",
+    "corrupt": "messages dropped so far: what the spool had of them was corrupt",
+    "unspooled": "messages dropped so far: the producer could not take them and there is no spool",
+    "refused": "messages dropped so far: the broker refused them for good; see the log",
 }

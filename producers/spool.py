@@ -2,21 +2,23 @@
 
 Bounded by bytes and by age: the oldest go first, and every loss is counted with its reason. Everything is in the page
 cache when `append` returns, so `kill -9` of the agent loses nothing of it; a power cut may take the last seconds,
-which are then skipped as corrupt. A message leaves the disk only when it is delivered, so a killed agent sends again
-what was taken and not yet reported: never lost, at most the window of the shipper twice.
+which are then skipped as corrupt. A message is marked on the disk when it is delivered, so a killed agent sends again
+what was taken and not yet reported: never lost, at most the window of the shipper twice. A disk that is full drops what
+is new: what is safe on it already is not given up for it. Age is told by the monotonic clock (see `segment`).
 """
 
 import fcntl
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from warpmeter import log
 from warpmeter.clock import Clock
-from warpmeter.producers.segment import SUFFIX, Position, Segment, path_of
+from warpmeter.producers.segment import HEADER, SUFFIX, Moment, Position, Segment, boot_id, moment, path_of
 from warpmeter.wire import Envelope
 
 Why = Literal["full", "age", "disk", "corrupt"]
@@ -52,10 +54,14 @@ class Spool:
     (records that were not sound any more).
     """
 
-    def __init__(self, folder: Path, bounds: Bounds, clock: Clock) -> None:
-        """Open or make the spool in `folder`; raises OSError when it cannot, SpoolTakenError when another has it."""
+    def __init__(self, folder: Path, bounds: Bounds, clock: Clock, boot: bytes | None = None) -> None:
+        """Open or make the spool in `folder`; raises OSError when it cannot, SpoolTakenError when another has it.
+
+        `boot`: 16 bytes that name this boot of the machine; the kernel's unless given.
+        """
         self.lost: Counter[Why] = Counter()
         self._folder, self._bounds, self._clock = folder, bounds, clock
+        self._boot = boot or boot_id()
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -66,9 +72,9 @@ class Spool:
                 f"another agent of this host runs on the spool {folder}, and two would publish every sample twice: stop"
                 " it, or give this one an agent.spool_dir and an agent.host of its own"
             ) from error
-        self._segments = self._found()
+        self._first, self._last = FIRST, FIRST - 1
+        self._segments = list(self._found())
         self._active: Segment | None = None
-        self._drop_finished()
 
     @property
     def waiting(self) -> bool:
@@ -84,7 +90,7 @@ class Spool:
         """Put one message at the end; False when the disk refused it, which is counted. Makes room first."""
         try:
             self._keep_bounds(len(envelope.value))
-            self._writable().append(envelope, self._clock.now())
+            self._writable().append(envelope, self._clock.monotonic())
         except OSError:
             self.lost["disk"] += 1
             return False
@@ -92,7 +98,7 @@ class Spool:
 
     def take(self) -> tuple[Envelope, Position] | None:
         """The oldest message not yet taken, to be reported by `done`; None when there is none."""
-        oldest = self._clock.now() - self._bounds.max_age_s
+        oldest = self._clock.monotonic() - self._bounds.max_age_s
         for segment in list(self._segments):
             self._seal(segment)
             while segment.unread_bytes > 0:
@@ -101,60 +107,84 @@ class Spool:
                 if record is None:
                     break
                 if record.written >= oldest:
-                    return record.envelope, Position(segment.number, record.end)
+                    return record.envelope, Position(segment.number, record.start)
                 self.lost["age"] += 1
-                segment.done(record.end)
+                segment.done(record.start)
         return None
 
     def done(self, position: Position) -> None:
-        """A message that was taken is delivered (or lost for good)."""
+        """A message that was taken is delivered (or lost for good); on disk when this returns."""
         for segment in self._segments:
             if segment.number == position.segment:
-                segment.done(position.end)
+                segment.done(position.start)
 
-    def commit(self) -> None:
-        """Remember what is done, and remove it. A disk that refuses means only that a crash sends it again."""
-        for segment in self._segments:
-            try:
-                segment.commit()
-            except OSError:
-                return
-        self._drop_finished()
+    def sweep(self) -> None:
+        """Remove what is done with."""
+        for segment in [s for s in self._segments if s.finished and s is not self._active]:
+            segment.delete()
+            self._segments.remove(segment)
 
     def put_back(self, envelopes: Sequence[Envelope]) -> bool:
         """Put messages in front of all others; what was taken counts as done. False, and nothing done, on a full disk.
 
         For what the producer held when it was given up: it is older than whatever waits here.
         """
-        number = self._segments[0].number - 1 if self._segments else FIRST
-        if envelopes and not self._write_front(number, envelopes):
+        if envelopes and not self._write_front(envelopes):
             return False
         for segment in self._segments:
             segment.done_with_read()
-        self.commit()
+        self.sweep()
         return True
 
+    def rewind(self) -> None:
+        """What was taken and is not done with is to be taken again, before all others."""
+        for segment in self._segments:
+            segment.rewind()
+
     def close(self) -> None:
-        """Remember what is done, and let another process have the spool."""
-        self.commit()
+        """Let another process have the spool."""
+        self.sweep()
         for segment in self._segments:
             segment.close()
         self._segments = []
         os.close(self._lock)
 
-    def _found(self) -> list[Segment]:
+    def _found(self) -> Iterator[Segment]:
+        """What earlier agents left; a file that cannot be used is left alone and counts as one lost message."""
         numbers = sorted(int(match[1]) for path in self._folder.iterdir() if (match := NAME.fullmatch(path.name)))
-        now = self._clock.now()
-        return [Segment(path_of(self._folder, number), number, now) for number in numbers]
+        self._first, self._last = min([FIRST, *numbers]), max([FIRST - 1, *numbers])
+        for number in numbers:
+            path = path_of(self._folder, number)
+            try:
+                if path.stat().st_size >= HEADER.size:
+                    yield Segment(path, number, self._now())
+                else:  # after a power cut files are often empty
+                    self.lost["corrupt"] += 1
+                    path.unlink()
+            except OSError as error:
+                self.lost["corrupt"] += 1
+                log.get("agent").warning("spool_file_unusable", file=str(path), error=str(error), next="remove it")
+
+    def _now(self) -> Moment:
+        return moment(self._boot, self._clock)
 
     def _writable(self) -> Segment:
-        active, now = self._active, self._clock.now()
+        active, now = self._active, self._clock.monotonic()
         too_old = active is not None and now - active.created > self._bounds.max_age_s / SEGMENTS
         if active is None or active.size >= self._bounds.segment_bytes or too_old:
-            number = self._segments[-1].number + 1 if self._segments else FIRST
-            active = self._active = Segment(path_of(self._folder, number), number, now)
+            active = self._active = self._begun(self._last + 1)
+            self._last += 1
             self._segments.append(active)
         return active
+
+    def _begun(self, number: int) -> Segment:
+        """A new, empty segment; raises OSError, and leaves nothing, when the disk has no room for it."""
+        path = path_of(self._folder, number)
+        try:
+            return Segment(path, number, self._now())
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
 
     def _seal(self, segment: Segment) -> None:
         """Nothing is appended to a segment that is being read."""
@@ -163,7 +193,7 @@ class Spool:
 
     def _keep_bounds(self, more: int) -> None:
         """Remove the oldest segments while all that is on disk is too much, or they are too old."""
-        now = self._clock.now()
+        now = self._clock.monotonic()
         while self._segments and sum(s.size for s in self._segments) + more > self._bounds.max_bytes:
             self._remove_oldest("full")
         while len(self._segments) > 1 and now - self._segments[1].created > self._bounds.max_age_s:
@@ -175,24 +205,17 @@ class Spool:
         self.lost[why] += segment.count_unread()
         segment.delete()
 
-    def _write_front(self, number: int, envelopes: Sequence[Envelope]) -> bool:
-        path, now = path_of(self._folder, number), self._clock.now()
+    def _write_front(self, envelopes: Sequence[Envelope]) -> bool:
         try:
-            front = Segment(path, number, now)
+            front = self._begun(self._first - 1)
         except OSError:
-            path.unlink(missing_ok=True)
             return False
         try:
             for envelope in envelopes:
-                front.append(envelope, now)
+                front.append(envelope, self._clock.monotonic())
         except OSError:
             front.delete()
             return False
+        self._first -= 1
         self._segments.insert(0, front)
         return True
-
-    def _drop_finished(self) -> None:
-        finished = [s for s in self._segments if s.finished and s is not self._active]
-        for segment in finished:
-            segment.delete()
-            self._segments.remove(segment)

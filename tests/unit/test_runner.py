@@ -227,7 +227,21 @@ def test_the_board_repeats_what_stands() -> None:
     assert not rows[1].HasField("seconds")
     assert not rows[3].HasField("seconds")
     assert rows[4].count == 7
-    assert {row.period_ms for row in rows} == {10_000}
+    assert [row.period_ms for row in rows] == [10_000, 10_000, 600_000, 10_000, 10_000]
+
+
+def test_what_a_host_does_not_have_is_repeated_each_ten_minutes() -> None:
+    board = Board("h", 10.0)
+    nothing = Health("", "unsupported", "no driver")
+    fan = Health("GPU-2/fan", "unsupported")
+    assert [row.subject for row in board.report("gpu", 1.0, 0.25, subjects=[fan])] == ["", "GPU-2/fan"]
+    board.report("scrape", 1.0, 0.25, nothing)
+    times = [ts for ts in range(10, 3610, 10) if "GPU-2/fan" in [row.subject for row in board.rows(float(ts))]]
+    assert times == [10, *range(600, 3601, 600)]
+    assert [row.subject for row in board.report("gpu", 3601.0, 0.25, subjects=[])] == ["GPU-2/fan"]
+    assert {row.source for row in board.rows(3610.0)} == {"gpu", "scrape"}  # sources themselves are never rare
+    board.report("gpu", 3611.0, 0.25, subjects=[fan])
+    assert [row.subject for row in board.rows(100.0) if row.subject] == ["GPU-2/fan"]  # also when the clock went back
 
 
 def test_the_subjects_of_a_source_that_is_not_ok_rest() -> None:

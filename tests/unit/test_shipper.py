@@ -1,5 +1,7 @@
 """The shipper with the real librdkafka: against a broker that is away, and against librdkafka's own mock broker."""
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -215,6 +217,105 @@ def test_a_full_spool_is_a_health_row_with_its_count(settings: Settings, clock: 
     assert count > 200
     clock.sleep(outbox.STALL_S + 1)
     shipper.close(0.0)
+
+
+def test_what_an_agent_lost_before_it_was_killed_is_told_by_the_next(settings: Settings, clock: FakeClock) -> None:
+    tiny = replace(settings, agent=replace(settings.agent, spool_max_bytes=10_000))
+    first = made(tiny, clock)
+    send(first, 0)
+    clock.sleep(outbox.STALL_S + 1)
+    send(first, *range(1, 501))
+    assert first.health()[1] == []  # nobody would hear it
+    first.pump()
+    first._spool.close()  # type: ignore[union-attr]  # killed: nothing more happens
+    there = replace(tiny, kafka=MOCK)
+    second = made(there, clock)
+    count = losses(second)["lost/full"]
+    assert count is not None
+    assert count > 200
+    until(lambda: not second.pump() and second._outbox.unacked == 0, "everything to be acknowledged")
+    assert losses(second) == {}  # heard
+    second.pump()
+    second.close(5.0)
+    third = made(there, clock)
+    assert losses(third) == {}
+    third.close(5.0)
+
+
+def test_a_loss_is_told_for_an_hour(settings: Settings, clock: FakeClock) -> None:
+    shipper = made(replace(settings, kafka=MOCK), clock)
+    assert shipper._spool is not None
+    shipper._spool.lost["corrupt"] += 3
+    assert losses(shipper) == {"lost/corrupt": 3}
+    clock.sleep(3590)
+    assert losses(shipper) == {"lost/corrupt": 3}
+    clock.sleep(20)
+    assert losses(shipper) == {}
+    shipper.close(5.0)
+
+
+def test_a_damaged_file_of_losses_begins_at_nothing(settings: Settings, clock: FakeClock) -> None:
+    settings.agent.spool_dir.mkdir()
+    (settings.agent.spool_dir / "lost.json").write_text('{"full": 3}')
+    shipper = made(replace(settings, kafka=MOCK), clock)
+    assert losses(shipper) == {}
+    shipper.close(5.0)
+
+
+def test_messages_that_a_broken_producer_returns_go_in_front_of_newer_ones(
+    settings: Settings, clock: FakeClock
+) -> None:
+    """As when the broker forgot the producer; newer messages come before the pump hears of it."""
+    shipper = made(settings, clock)
+    send(shipper, 1, 2, 3)
+    shipper._outbox._producer.purge(in_queue=True, in_flight=True)
+    shipper._outbox.fatal = True
+    send(shipper, 4)
+    shipper._outbox.poll()
+    send(shipper, 5)
+    shipper.pump()
+    clock.sleep(outbox.STALL_S + 1)
+    shipper.close(0.0)
+    assert spooled(settings, clock) == [1, 2, 3, 4, 5]
+
+
+def test_a_stop_on_a_full_disk_loses_what_was_only_in_memory_and_counts_it(
+    settings: Settings, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = made(settings, clock)
+    send(first, 1, 2, 3)
+    clock.sleep(outbox.STALL_S + 1)
+    first.close(0.0)
+    second = made(settings, clock)
+    second.pump()
+    assert second._outbox.from_spool == 3
+    send(second, 4)
+    with monkeypatch.context() as full:
+        full.setattr(os, "pwrite", _full)
+        clock.sleep(outbox.STALL_S + 1)
+        second.close(0.0)
+    assert second._losses() == {"unspooled": 1}
+    assert spooled(settings, clock) == [1, 2, 3]
+
+
+def _full(*_: object) -> int:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_spool_that_could_not_be_opened_is_tried_again(settings: Settings, clock: FakeClock, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    blocked = replace(settings, agent=replace(settings.agent, spool_dir=tmp_path / "file/spool"))
+    shipper = made(blocked, clock)
+    (tmp_path / "file").unlink()
+    shipper.pump()
+    assert shipper._spool is None
+    clock.sleep(61)
+    shipper.pump()
+    assert [health.subject for health in shipper.health()[1]] == []
+    send(shipper, 1)
+    clock.sleep(outbox.STALL_S + 1)
+    shipper.close(0.0)
+    assert spooled(blocked, clock) == [1]
 
 
 def test_a_topic_that_nothing_acknowledges_is_named(settings: Settings, clock: FakeClock) -> None:
