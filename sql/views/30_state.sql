@@ -4,7 +4,8 @@
 {% macro silent(last, period_ms) %}{{ last }} < now64(3) - INTERVAL greatest(60, intDiv(6 * toInt64({{ period_ms }}), 1000)) SECOND{% endmacro %}
 
 -- source_health_now: one row a source and subject (empty: the source itself). `state` is its last word: ok, unsupported,
--- failed, gone, timeout, denied; an agent repeats what is not ok, so a subject it no longer names is ok again.
+-- failed, gone, timeout, denied; an agent repeats what is not ok (each 10 s, unsupported subjects each 10 min, which is
+-- the period of such a row), so a subject it no longer names is ok again.
 -- `silent` tells that the last word is old, because its host or agent is gone.
 CREATE OR REPLACE VIEW {{ name("source_health_now") }} {{ on_cluster }} AS
 SELECT

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from tests.tables import ask, land, one, row
+from warpmeter.producers.health import Board
+from warpmeter.producers.source import Health
 from warpmeter.store import Client
 
 NOW = float(int(time.time()))
@@ -47,6 +49,19 @@ def test_a_sources_last_word_counts(tables: Client) -> None:
         ("a", "gpu", "", "ok", "", 0),
         ("a", "gpu", "GPU-a0/fan_permille", "failed", "no answer", 0),
         ("b", "host", "", "ok", "", 1),
+    ]
+
+
+def test_what_a_host_does_not_have_is_said_each_ten_minutes_and_stands_in_between(tables: Client) -> None:
+    """The agent's own board, its rows landed as they come: at the start, and what it repeats in half an hour."""
+    board, began = Board("a", 10.0), NOW - 1795 - (NOW - 1795) % 10
+    land(tables, "source-health", board.report("gpu", began, 0.1, subjects=[Health("GPU-a0/fan", "unsupported")]))
+    for ts in range(int(began), int(NOW), 10):
+        if rows := [row for row in board.rows(float(ts)) if row.subject]:
+            land(tables, "source-health", rows)
+    assert ask(tables, "SELECT count() BETWEEN 4 AND 6 FROM source_health WHERE subject != ''") == [(1,)]
+    assert ask(tables, "SELECT subject, state, silent FROM source_health_now WHERE subject != ''") == [
+        ("GPU-a0/fan", "unsupported", 0)
     ]
 
 
