@@ -39,6 +39,7 @@ SLOW_S: Final = 2.0
 SHORT_S: Final = 0.02
 
 STORE_ERRORS = selfmetrics.counter("warpmeter_ingest_store_errors_total")
+BUSY_SINCE = selfmetrics.gauge("warpmeter_ingest_busy_since_timestamp_seconds")
 logger = log.get("ingest")
 
 Answer = Report | Checked
@@ -109,6 +110,7 @@ class Inserter:
             if (job := self._next_job()) is None:
                 break
             self._job, self._job_since = self._worker.submit(job), clock.monotonic()
+            BUSY_SINCE.set(clock.now())
             if self._flight is None or self._flight.stage == "prepare":
                 self.wait(SHORT_S)  # it is one question to the broker or the store: worth waiting for
             self.collect()
@@ -163,6 +165,7 @@ class Inserter:
         if self._job is None or not self._job.done():
             return
         answer, self._job = self._job.result(), None
+        BUSY_SINCE.set(0)
         if self._flight is not None:
             self._lanes.note_landed(self._flight)
         match answer:
@@ -212,14 +215,11 @@ class Inserter:
         self._retry_at = self._ports.clock.monotonic() + delay
         for topic in {batch.span.topic for batch in self._flight.batches} if self._flight is not None else ():
             STORE_ERRORS.labels(table_of(topic)).inc()
-        logger.warning("cannot insert now, nothing is lost; trying again", why=why, in_s=round(delay, 2))
-        if not self.away:
-            self.away = True
-            self._health.tell("store", "failed", why)
+        self.away = True
+        self._health.cannot_insert(why)
 
     def _come_back(self) -> None:
         self._backoff.reset()
         if self.away:
             self.away = False
-            self._health.tell("store", "ok", "inserting again")
-            logger.info("inserting again")
+            self._health.inserts_again()
