@@ -74,6 +74,28 @@ def test_a_message_of_another_topic_is_refused_by_its_header() -> None:
     assert "HostSample" in odd(other.value, other.headers).reason
 
 
+def test_millions_of_empty_rows_are_refused_before_the_engine_makes_a_block_of_them() -> None:
+    value = b"\x0a\x00" * 100_000
+    assert "too short" in odd(value, [("type", b"GpuSample"), ("rows", b"100000")]).reason
+    assert "too short" in odd(value, None).reason
+    least = wire.pack(GPU, "h", [gpu_samples_pb2.Envelope.GpuSample(host="h", ts=1.8e9)] * 2000)
+    assert check(least.value, least.headers) == 2000
+
+
+def test_a_message_of_another_topic_that_does_not_say_its_type_is_refused_by_its_fields() -> None:
+    row = host_samples_pb2.Envelope.HostSample(host="h", ts=1.8e9, agent_version="1", cpu_idle_permille=5)
+    other = wire.pack(TOPICS["host-samples"], "h", [row])
+    assert "fields that a GpuSample does not have" in odd(other.value, None).reason
+    assert odd(other.value, [("rows", b"1")]).certain
+
+
+def test_a_later_version_says_its_type_and_may_have_more_fields() -> None:
+    row = gpu_samples_pb2.Envelope.GpuSample(host="h", ts=1.8e9).SerializeToString() + wire.field(900, b"new")
+    value = wire.field(1, row)
+    assert check(value, [("type", b"GpuSample"), ("rows", b"1")]) == 1
+    assert odd(value, None).certain
+
+
 def test_a_mutated_value_that_passes_still_holds_the_rows_it_says() -> None:
     """Joined with its neighbours it is then as many rows more, so none of theirs is taken along."""
     rng, envelope = random.Random(7), gpus(3)
