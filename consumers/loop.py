@@ -101,6 +101,8 @@ class Loop:
             self._lanes.settle(lanes)
         self._lanes.drop(lanes)
         self._astray.drop(partitions)
+        # librdkafka keeps a partition paused over its loss: one that comes back would never be read again.
+        self._ports.broker.resume(self._paused & set(partitions))
         self._paused -= set(partitions)
         logger.info("partitions given up", partitions=[str(where) for where in partitions], lost=lost)
 

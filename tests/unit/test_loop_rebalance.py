@@ -10,7 +10,7 @@ from tests.ingest_world import FIRST, TOPIC, Process, World
 from tests.wait import until
 from warpmeter.consumers import loop
 from warpmeter.consumers.batch import Batch
-from warpmeter.consumers.sink import Result
+from warpmeter.consumers.sink import Away, Result
 from warpmeter.consumers.span import Partition
 
 SECOND = Partition(TOPIC, 1)
@@ -108,3 +108,21 @@ def test_an_insert_slower_than_the_deadline_of_a_revoke_doubles_nothing(
     two.settle()
     assert world.landed == world.produced
     assert spans(world) == [(0, 3), (4, 6), (7, 8)]
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["revoked", "lost"])
+def test_a_partition_that_is_given_up_while_paused_is_read_when_it_comes_back(lost: bool) -> None:
+    world = World()
+    process = world.start(FIRST)
+    process.turn(2)
+    world.sink.next_results = [Away("connection refused")] * 3
+    world.produce(4)
+    until(lambda: process.turn() or process.broker.paused, "the pause", every_s=0)
+    process.broker.take([FIRST], lost)
+    process.settle()  # the store is back meanwhile
+    process.broker.give([FIRST])
+    process.settle()
+    assert world.landed == world.produced
+    world.produce(4)
+    process.settle()
+    assert world.landed == world.produced
