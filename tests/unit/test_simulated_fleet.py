@@ -207,6 +207,19 @@ def test_what_goes_wrong_is_told_apart(hour: list[Tick]) -> None:
                 assert not gpus[row.subject.partition("/")[0]].HasField("power_deciwatts")
 
 
+def test_what_a_gpu_does_not_have_is_told_at_first_and_every_ten_minutes(hour: list[Tick]) -> None:
+    told = defaultdict(list)
+    for tick in hour:
+        for row in rows(tick, "source-health"):
+            if row.state == "unsupported":
+                told[row.subject].append(tick.ts)
+    assert len(told) == len({gpu.uuid for gpu in rows(hour[0], "gpu-samples")})
+    assert min(min(times) for times in told.values()) < hour[0].ts + 10
+    gaps = [later - sooner for times in told.values() for sooner, later in pairwise(times[1:])]
+    assert gaps
+    assert all(gap >= 595 for gap in gaps)
+
+
 def test_a_hot_gpu_is_slow_and_says_why(hour: list[Tick]) -> None:
     hot = [gpu for tick in hour for gpu in rows(tick, "gpu-samples") if gpu.throttle_reasons & 0x40]
     assert hot

@@ -15,7 +15,15 @@ from warpmeter.simulate.jobs import Job
 Event = Literal["started", "running", "ended"]
 
 EVERY_S: Final = 10.0  # running jobs and health, as the agent does by default
-SOURCES: Final = (("host", 0.0007), ("devices", 0.0006), ("gpu", 0.011), ("jobs", 0.0014), ("shipper", 0.0))
+LACKING_EVERY_S: Final = 600.0  # what a GPU does not have
+SOURCES: Final = (
+    ("host", 0.0007),
+    ("devices", 0.0006),
+    ("gpu", 0.011),
+    ("jobs", 0.0014),
+    ("shipper", 0.0),
+    ("clock", 0.0),
+)
 FAN: Final = "NVML nvmlDeviceGetFanSpeed: Not Supported"
 LOST: Final = "NVML: GPU is lost; it fell off the bus, restart the host (see Xid 79 in the kernel's log)"
 UNREAD: Final = "NVML nvmlDeviceGetPowerUsage: Unknown Error"
@@ -28,6 +36,8 @@ class Events:
         self._fleet, self._hosts = fleet, hosts
         self._jobs: dict[tuple[str, int], bytes] = {}
         self._healthy = [self._usual_health(host) for host in range(fleet.hosts)]
+        self._lacking = [self._what_lacks(host) for host in range(fleet.hosts)]
+        self._told: set[int] = set()
 
     def hosts_of(self, job: Job) -> range:
         """The hosts that a job runs on."""
@@ -62,7 +72,11 @@ class Events:
     def health(self, host: int, ts: float, faults: Faults) -> list[bytes]:
         """All that a host says about its sources every 10 s."""
         now = Health.SourceHealth(ts=ts).SerializeToString()
-        return [row(each + now) for each in self._healthy[host]] + self.trouble(host, ts, faults)
+        usual = self._healthy[host]
+        if host not in self._told or ts // LACKING_EVERY_S > (ts - EVERY_S) // LACKING_EVERY_S:
+            self._told.add(host)
+            usual = usual + self._lacking[host]
+        return [row(each + now) for each in usual] + self.trouble(host, ts, faults)
 
     def recovered(self, host: int, ts: float, subject: str) -> bytes:
         """A subject that was in trouble is well again."""
@@ -97,11 +111,15 @@ class Events:
         ).SerializeToString()
 
     def _usual_health(self, host: int) -> list[bytes]:
-        first = host * self._fleet.gpus
-        fans = ((f"{self._fleet.uuids[gpu]}/fan_permille", FAN) for gpu in range(first, first + self._fleet.gpus))
-        rows = [self._health(host, source, "", "ok", seconds=seconds) for source, seconds in SOURCES]
-        rows += [self._health(host, "gpu", subject, "unsupported", why=why) for subject, why in fans]
-        return rows
+        return [self._health(host, source, "", "ok", seconds=seconds) for source, seconds in SOURCES]
+
+    def _what_lacks(self, host: int) -> list[bytes]:
+        first, period = host * self._fleet.gpus, round(1000 * LACKING_EVERY_S)
+        fans = [f"{self._fleet.uuids[gpu]}/fan_permille" for gpu in range(first, first + self._fleet.gpus)]
+        rarely = Health.SourceHealth(
+            period_ms=period
+        ).SerializeToString()  # of a field that comes twice the last counts
+        return [self._health(host, "gpu", fan, "unsupported", why=FAN) + rarely for fan in fans]
 
     def _trouble(self, host: int, ts: float, faults: Faults) -> Iterator[bytes]:
         now = Health.SourceHealth(ts=ts).SerializeToString()
