@@ -134,9 +134,18 @@ class KafkaCluster:
 
     def start(self, i: int) -> None:
         """Start a stopped or killed node again on its ports and data, and wait until it answers."""
-        if self._processes[i] is None:
-            self._launch(i)
+        self.begin(i)
         self.wait_ready(i)
+
+    def begin(self, i: int) -> None:
+        """Start a stopped or killed node, without waiting for it; one that ended by itself too."""
+        process = self._processes[i]
+        if process is None or process.poll() is not None:
+            self._launch(i)
+
+    def ask_to_stop(self, i: int) -> None:
+        """SIGTERM, without waiting; `kill` it before it is started again."""
+        self._signal(i, signal.SIGTERM)
 
     def pause(self, i: int) -> None:
         """SIGSTOP: connections stay open, nothing answers."""
