@@ -1,20 +1,18 @@
 """Ingest as a process, on real brokers and the real engine: every row once, whatever ends when."""
 
 import random
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.brokers import Broker, Tansu
 from tests.engine import EngineServer
+from tests.ingest_bench import HALTED, Bench, make_bench
 from tests.ingest_process import (
     GPUS,
     HOSTS,
@@ -23,16 +21,12 @@ from tests.ingest_process import (
     Table,
     make_topics,
     migrated,
-    settings_for,
 )
 from tests.wait import until
 from warpmeter import bus, wire
 from warpmeter.consumers import status
-from warpmeter.consumers.broker import connect
 from warpmeter.schemas.generated import gpu_samples_pb2
 from warpmeter.settings import Settings
-
-HALTED = 78
 
 
 @pytest.fixture(scope="module")
@@ -41,47 +35,9 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
         yield migrated(server)
 
 
-@dataclass
-class Bench:
-    """One test's corner: topics, hosts and group of its own."""
-
-    settings: Settings
-    feed: Feed
-    table: Table
-    log: Path
-
-    def start(self, **ingest: Any) -> IngestProcess:
-        return IngestProcess(replace(self.settings, ingest=replace(self.settings.ingest, **ingest)), self.log)
-
-    def once(self, topic: Any = GPUS) -> None:
-        """Every row that was sent is in once, in the raw table, the rollup and the book of spans."""
-        assert (self.table.rows(topic), self.table.distinct(topic)) == (self.feed.sent, self.feed.sent)
-        if topic is GPUS:
-            assert self.table.rolled_up() == self.feed.sent
-
-    def spans_meet(self) -> None:
-        """No gap and no overlap between the spans of each partition of the topic as it is now."""
-        name = GPUS.full_name(self.settings.kafka.topic_prefix)
-        broker, consumer = connect(self.settings.kafka, self.settings.ingest)
-        with closing(consumer):
-            life = broker.topic_ids([name])[name]
-        rows = self.table.query(
-            f"SELECT partition, first, last FROM ingest_batches WHERE topic_uuid = '{life}' ORDER BY partition, first"
-        )
-        assert rows
-        for one, other in pairwise(rows):
-            assert one[0] != other[0] or other[1] == one[2] + 1, (one, other)
-
-
 @pytest.fixture
 def at(broker: Broker, engine: EngineServer, topic_prefix: str, tmp_path: Path) -> Bench:
     return make_bench(broker, engine, topic_prefix, tmp_path)
-
-
-def make_bench(broker: Broker, engine: EngineServer, prefix: str, folder: Path) -> Bench:
-    settings = settings_for(broker, engine, prefix, folder)
-    make_topics(settings)
-    return Bench(settings, Feed(settings, prefix), Table(engine, prefix), folder / "ingest.log")
 
 
 def test_every_row_lands_once_and_a_stop_leaves_nothing_declared(at: Bench) -> None:
@@ -272,31 +228,6 @@ def test_two_consumers_share_and_one_is_killed(
         at.table.reaches(at.feed.sent, one, within_s=40)
         assert one.stop() == 0
     at.once()
-
-
-@pytest.mark.kafka
-@pytest.mark.parametrize("others_end", [False, True], ids=["others go on", "the group is empty"])
-def test_a_member_that_sleeps_past_its_session_inserts_nothing_that_others_took_over(
-    kafka: Broker, engine: EngineServer, topic_prefix: str, tmp_path: Path, others_end: bool
-) -> None:
-    at = make_bench(kafka, engine, topic_prefix, tmp_path)
-    with closing(at.start(batch_age_s=1.0)) as sleeper:
-        at.feed.good(50)
-        at.table.reaches(at.feed.sent, sleeper.ready())
-        at.feed.good(50)  # in its open batches, or declared, when it falls asleep
-        sleeper.process.send_signal(signal.SIGSTOP)
-        with closing(IngestProcess(at.settings, tmp_path / "other.log")) as other:
-            at.feed.good(100)
-            at.table.reaches(at.feed.sent, other, within_s=40)
-            if others_end:
-                assert other.stop() == 0
-            sleeper.process.send_signal(signal.SIGCONT)
-            at.feed.good(100)
-            at.table.reaches(at.feed.sent, sleeper if others_end else other, within_s=40)
-            until(lambda: '"lost": true' in sleeper.said(), "the sleeper to find out")
-        assert sleeper.stop() == 0
-    at.once()
-    at.spans_meet()
 
 
 def test_restarts_of_a_broker_that_forgets_everything(engine: EngineServer, topic_prefix: str, tmp_path: Path) -> None:

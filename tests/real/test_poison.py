@@ -15,8 +15,8 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tests.brokers import Broker
 from tests.engine import EngineServer
+from tests.ingest_bench import Bench, make_bench
 from tests.ingest_process import GPUS, HOSTS, IngestProcess, migrated
-from tests.real.test_ingest import Bench, make_bench
 from warpmeter import bus, wire
 from warpmeter.consumers import status
 from warpmeter.schemas.generated import gpu_samples_pb2, host_samples_pb2
