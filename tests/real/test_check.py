@@ -1,0 +1,164 @@
+"""`warpmeter check` on real brokers and the real engine: it is silent when all adds up, and finds what does not."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.brokers import Broker
+from tests.engine import EngineServer
+from tests.ingest_process import HOSTS, Feed, IngestProcess, Table, make_topics, migrated, settings_for
+from warpmeter import store
+from warpmeter.cli import checking
+from warpmeter.consumers.audit.run import Report, audit
+
+
+class Corner:
+    """One test's topics, group and store of its own, for a check looks at all of a store."""
+
+    def __init__(self, broker: Broker, engine: EngineServer, prefix: str, folder: Path) -> None:
+        self.settings = settings_for(broker, engine, prefix, folder, reject_share=1.0)
+        make_topics(self.settings)
+        self.feed = Feed(self.settings, prefix)
+        self.table = Table(engine, prefix)
+        self.log = folder / "ingest.log"
+
+    def ingest(self, **ingest: Any) -> IngestProcess:
+        return IngestProcess(replace(self.settings, ingest=replace(self.settings.ingest, **ingest)), self.log)
+
+    def write(self, sql: str) -> None:
+        with closing(store.connect(self.settings.store)) as client:
+            client.command(sql)
+
+    def check(self, since: float = 0.0) -> Report:
+        """With patience: things land."""
+        return audit(self.settings, since)
+
+    @property
+    def kinds(self) -> set[str]:
+        """What is found when nothing lands."""
+        return {finding.kind for finding in audit(self.settings, looks=1).findings}
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[EngineServer]:
+    with closing(EngineServer(tmp_path / "data")) as server:
+        yield migrated(server)
+
+
+@pytest.fixture
+def at(broker: Broker, engine: EngineServer, topic_prefix: str, tmp_path: Path) -> Corner:
+    return Corner(broker, engine, topic_prefix, tmp_path)
+
+
+@pytest.fixture
+def here(tansu: Broker, engine: EngineServer, topic_prefix: str, tmp_path: Path) -> Corner:
+    """For what is the same on every broker."""
+    return Corner(tansu, engine, topic_prefix, tmp_path)
+
+
+def test_all_adds_up_while_rows_land_and_after_rejects_and_a_kill_and_a_stop(at: Corner) -> None:
+    at.feed.good(50)
+    at.feed.good(20, topic=HOSTS)
+    with closing(at.ingest()) as process:
+        at.table.reaches(200, process)
+        for _ in range(10):
+            at.feed.raw(b"\xff", [("type", b"GpuSample"), ("rows", b"1")])  # a span of nothing else
+        at.feed.flush()
+        time.sleep(1.0)
+        at.feed.good(50)
+        at.table.reaches(400, process)
+        report = at.check()
+        assert (report.findings, report.skipped) == ([], [])
+        process.kill()
+    with closing(at.ingest()) as process:
+        at.table.reaches(400, process.ready())
+        assert process.stop() == 0
+    report = at.check()
+    assert (report.findings, report.skipped) == ([], [])
+    lines = [line for line in report.partitions if line.topic.endswith("gpu-samples")]
+    assert sum(line.rows for line in lines) == 400
+    assert sum(line.unread or 0 for line in lines) == 0
+    assert {(each.table, each.against) for each in report.tables} >= {
+        ("gpu_samples", "ingest_batches"),
+        ("gpu_samples", "gpu_heatmap_1h"),
+        ("host_samples", "host_windows_1m"),
+    }
+    assert at.check(since=time.time() + 60).findings == []
+
+
+def test_what_was_tampered_with_is_found(here: Corner, capsys: pytest.CaptureFixture[str]) -> None:
+    with closing(here.ingest()) as process:
+        for _ in range(3):
+            here.feed.good(30)
+            here.table.reaches(here.feed.sent, process)
+        assert process.stop() == 0
+    assert here.kinds == set()
+    _, _, first, last = here.table.query(
+        "SELECT topic_uuid, partition, first, last FROM ingest_batches WHERE table = 'gpu_samples' "
+        "ORDER BY partition, first LIMIT 1"
+    )[0]
+    here.write(f"DELETE FROM ingest_batches WHERE table = 'gpu_samples' AND first = {first} AND partition = 0")
+    assert here.kinds == {"missing", "rows"}
+    here.write("DELETE FROM gpu_samples WHERE gpu = 1")
+    here.write("DELETE FROM gpu_heatmap_1h WHERE gpu = 2")
+    found = audit(here.settings, looks=1)
+    assert {each.kind for each in found.findings} == {"missing", "rows", "rollup"}
+    missing = next(each for each in found.findings if each.kind == "missing")
+    assert f"no span holds {first}-{last}" in missing.seen
+    assert "warpmeter replay" in missing.remedy
+    checking.show(found, as_json=True)
+    shown = json.loads(capsys.readouterr().out)
+    assert {each["kind"] for each in shown["findings"]} == {"missing", "rows", "rollup"}
+    checking.show(found, as_json=False)
+    assert "does not add up" in capsys.readouterr().out
+
+
+def test_rows_under_the_tokens_of_a_replay_are_no_spans(here: Corner, engine: EngineServer) -> None:
+    here.feed.good(30)
+    with closing(here.ingest()) as process:
+        here.table.reaches(here.feed.sent, process)
+        assert process.stop() == 0
+    for token in ("dead-letter/5f1c7a1e-0000-4000-8000-000000000000/0/7", "replay/20260601-5f1c/3"):
+        with engine.client(write=True) as client:
+            client.command(
+                "INSERT INTO host_samples (host, ts) VALUES ('h', '2027-01-01 00:00:00')",
+                settings={"insert_deduplication_token": token},
+            )
+    report = here.check()
+    assert (report.findings, report.skipped) == ([], [])
+    (hosts,) = [each for each in report.tables if (each.table, each.against) == ("host_samples", "ingest_batches")]
+    assert hosts.again == 1
+    with engine.client(write=True) as client:
+        client.command("INSERT INTO host_samples (host, ts) VALUES ('h', '2027-01-02 00:00:00')")
+    assert here.kinds == set(), "an insert by hand is in the book as well"
+
+
+def test_a_declared_span_that_nobody_stores_is_found(at: Corner) -> None:
+    at.feed.good(30)
+    with closing(at.ingest(settle_after_s=1e9)) as process:
+        at.table.reaches(at.feed.sent, process)
+        process.kill()
+    time.sleep(1.5)  # the session of the killed one
+    assert at.kinds == {"pending"}
+
+
+def test_without_a_broker_or_a_store_it_says_what_it_could_not_compare(here: Corner, engine: EngineServer) -> None:
+    here.feed.good(30)
+    with closing(here.ingest()) as process:
+        here.table.reaches(here.feed.sent, process)
+        assert process.stop() == 0
+    nowhere = replace(here.settings, kafka=replace(here.settings.kafka, bootstrap_servers="127.0.0.1:1"))
+    without = audit(nowhere)
+    assert without.findings == []
+    assert without.tables
+    assert any("the broker 127.0.0.1:1" in why for why in without.skipped)
+    engine.close()
+    lost = here.check()
+    assert lost.findings == []
+    assert any("the store" in why for why in lost.skipped)
