@@ -1,6 +1,7 @@
 """What was lost on this host so far, by reason: told once the broker hears again, also by a later agent."""
 
 import json
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Final
 
 from warpmeter.clock import Clock
 
+SIZE: Final = 512
+"""Bytes of the file, always the same: it is overwritten in place, for which a full disk has room."""
 TELL_S: Final = 3600.0
 """A loss is a health row for so long after the last of its kind; its row in `source_health` stays."""
 
@@ -19,13 +22,14 @@ class Losses:
     """
 
     def __init__(self, file: Path, clock: Clock) -> None:
-        """A file that is missing or damaged begins at nothing."""
+        """A file that is missing or damaged begins at nothing; it is made while its disk has room."""
         self._file, self._clock = file, clock
         self._total, self._heard = _read(file)
         self._earlier = dict(self._total)
         self._said: dict[str, int] = {}
         self._until: dict[str, float] = {}
-        self._saved = (dict(self._total), dict(self._heard))
+        self._saved: tuple[dict[str, int], dict[str, int]] | None = None
+        self.save()
 
     def update(self, now: Mapping[str, int]) -> dict[str, int]:
         """Take the counts of this agent so far; returns what came to them since the last time."""
@@ -54,10 +58,13 @@ class Losses:
         now = (dict(self._total), dict(self._heard))
         if now == self._saved:
             return
+        pairs = {why: [count, self._heard.get(why, 0)] for why, count in self._total.items()}
         with suppress(OSError):
-            fresh = self._file.with_suffix(".new")
-            fresh.write_text(json.dumps({why: [count, now[1].get(why, 0)] for why, count in now[0].items()}))
-            fresh.replace(self._file)
+            descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.pwrite(descriptor, json.dumps(pairs).ljust(SIZE).encode(), 0)
+            finally:
+                os.close(descriptor)
             self._saved = now
 
 

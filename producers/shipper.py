@@ -193,10 +193,11 @@ class Shipper:
         self._queue_bytes.set(self._outbox.unacked_bytes)
         self._spool_bytes.set(0 if self._spool is None else self._spool.bytes)
         self._count_losses()
-        self._lost.save()
 
     def _count_losses(self) -> None:
-        for why, more in self._lost.update(self._losses()).items():
+        new = self._lost.update(self._losses())
+        self._lost.save()
+        for why, more in new.items():
             if why != "refused":  # the outbox counts those
                 self._dropped.labels(why).inc(more)
 

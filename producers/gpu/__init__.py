@@ -5,7 +5,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from warpmeter import settings
 from warpmeter.producers.gpu.device import GpuRaw
@@ -48,7 +48,7 @@ class GpuSource:
             rows.append(self._row(sample, gpu, good))
         return Reading(rows, health(sample.raw, nonsense))
 
-    def _row(self, sample: Sample[Snapshot], gpu: GpuRaw, columns: dict[str, int]) -> Envelope.GpuSample:
+    def _row(self, sample: Sample[Snapshot], gpu: GpuRaw, columns: dict[str, Any]) -> Envelope.GpuSample:
         what = gpu.identity
         return Envelope.GpuSample(
             host=self._host,

@@ -14,6 +14,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
+from tests.brokers.process import free_ports
 from tests.wait import until
 from warpmeter import bus, launch, topics
 from warpmeter.schemas.topics import TOPICS
@@ -93,16 +94,58 @@ def settings(folder: Path, kafka: Kafka, **agent: Any) -> Settings:
 
 
 @contextmanager
-def running(asked: Settings, *arguments: str, log: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+def running(
+    asked: Settings, *arguments: str, log: Path | None = None, module: str = "warpmeter.producers"
+) -> Iterator[subprocess.Popen[bytes]]:
     """An agent, killed at the end if it still runs; `log`: where all its output goes."""
-    with (log or Path("/dev/null")).open("wb") as file:
-        process = launch.spawn("warpmeter.producers", asked, arguments, file)
+    with (log or Path("/dev/null")).open("ab") as file:
+        process = launch.spawn(module, asked, arguments, file)
     try:
         yield process
     finally:
         if process.poll() is None:
             process.kill()
         process.wait(10)
+
+
+class Watched:
+    """An agent with a clock that can be set and a second's patience with its broker, and what it says of itself."""
+
+    def __init__(self, asked: Settings, folder: Path) -> None:
+        self.port = free_ports(1)[0]
+        self.settings = replace(asked, metrics=Metrics(agent_port=self.port))
+        self.log = folder / "agent.log"
+        self._off = folder / "clock"
+
+    @contextmanager
+    def running(self) -> Iterator[subprocess.Popen[bytes]]:
+        """The process, killed in the end if it still runs."""
+        with running(self.settings, str(self._off), log=self.log, module="tests.real.agent_child") as process:
+            until(lambda: "agent_started" in self.log.read_text(), "the agent to start", 30)
+            yield process
+
+    def set_clock(self, off_s: float) -> None:
+        """Its clock is off by so much from now on."""
+        fresh = self._off.with_suffix(".new")
+        fresh.write_text(str(off_s))
+        fresh.replace(self._off)
+
+    def metric(self, name: str) -> float:
+        """One of its own metrics."""
+        return metric(self.port, name)
+
+    def dropped(self, why: str) -> float:
+        """Messages that its spool lost."""
+        return self.metric(f'warpmeter_spool_dropped_messages_total{{why="{why}"}}')
+
+    def acknowledged(self, topic: str) -> float:
+        """Messages of a topic that the broker has."""
+        return self.metric(f'warpmeter_shipper_messages_total{{topic="{topic}"}}')
+
+    @property
+    def spooled(self) -> float:
+        """Bytes that wait on its disk."""
+        return self.metric("warpmeter_spool_bytes")
 
 
 def output(asked: Settings, *arguments: str, timeout_s: float = 30.0) -> subprocess.CompletedProcess[str]:
