@@ -6,6 +6,7 @@ and 2 took good rows along, and it accepts a message of another type.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -115,6 +116,7 @@ def checker(topic: Topic) -> Check:
 Look = Callable[[bytes | None, Headers | None], tuple[bytes, "int | Odd"]]
 
 
+@cache
 def looker(topic: Topic, framed: bool) -> Look:
     """The check behind the framing: a value's bare payload, and its rows or what is odd.
 
