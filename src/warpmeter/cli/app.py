@@ -7,7 +7,7 @@ import typer
 
 from warpmeter import __version__
 from warpmeter.cli import common
-from warpmeter.cli.commands import ask, operate, run
+from warpmeter.cli.commands import ask, letters, operate, run
 
 app = typer.Typer(
     name="warpmeter",
@@ -47,7 +47,15 @@ def main(
 PANELS: Final = {
     "Run": (run.up, run.agent, run.ingest, run.engine),
     "Ask": (ask.sql, ask.queries, ask.tail),
-    "Operate": (operate.status, operate.check, operate.doctor, operate.topics, operate.migrate, operate.config),
+    "Operate": (
+        operate.status,
+        operate.check,
+        operate.replay,
+        operate.doctor,
+        operate.topics,
+        operate.migrate,
+        operate.config,
+    ),
 }
 """Every command but those that hand all their options on, as `warpmeter --help` groups them."""
 
@@ -58,3 +66,4 @@ app.command(
     rich_help_panel="Run",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 )(run.simulate)
+app.add_typer(letters.app, name="dead-letters", rich_help_panel="Operate")

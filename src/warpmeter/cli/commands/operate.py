@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from warpmeter.cli import common
+from warpmeter.cli import common, complete
 from warpmeter.cli.common import explained
 from warpmeter.cli.options import Bootstrap, Data, Dsn, Json
 
@@ -110,6 +110,45 @@ def migrate(
             steps = migrating.show(settings, with_sql=dry_run)
             raise typer.Exit(int(check and bool(steps)))
         migrating.run(settings)
+
+
+def replay(
+    topic: Annotated[
+        list[str], typer.Option("--topic", help="Topic; repeatable.", autocompletion=complete.topic_names)
+    ],
+    since: Annotated[str, typer.Option("--from", help="Start: -2h, or 2026-01-31T12:00 (UTC).")],
+    until: Annotated[str, typer.Option("--to", help="End, not included; as the start.")] = "now",
+    allow_loss: Annotated[
+        bool, typer.Option("--allow-loss", help="Also when the topic no longer holds all rows of the tables.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Change nothing; read the topic and say what would change.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: Json = False,
+    bootstrap_servers: Bootstrap = None,
+    store: Dsn = None,
+    data: Data = None,
+) -> None:
+    """Land whole hours of a topic again from what Kafka holds: each row once, in the raw table and every rollup.
+
+    For rows that were deleted, stored twice or left out. Stop ingest first. All rows are read and held against the
+    tables before any is deleted; killed at any point, the same command brings it to its end.
+    """
+    from confluent_kafka import KafkaException
+
+    from warpmeter.cli import replaying
+    from warpmeter.consumers.replay.errors import ReplayError
+    from warpmeter.queries import QueryError
+    from warpmeter.store import ClickHouseError
+    from warpmeter.tail import TailError
+
+    asked = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers}, store={"dsn": store})
+    settings = common.writable(asked, data)
+    wish = replaying.Wish(topic, since, until, allow_loss, dry_run, yes, as_json)
+    with explained(ReplayError, ClickHouseError, KafkaException, QueryError, TailError, ValueError):
+        done = replaying.run(settings, wish)
+    raise typer.Exit(int(not done))
 
 
 def config(as_json: Json = False) -> None:

@@ -1,0 +1,367 @@
+"""`warpmeter replay`: land a time range of a topic again from Kafka, once in the raw table and every rollup."""
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from confluent_kafka.admin import OffsetSpec
+
+from warpmeter import bus, store
+from warpmeter.consumers import status
+from warpmeter.consumers.ledger import Declared, Foreign, Settled
+from warpmeter.consumers.letters import KafkaLetters, Letters
+from warpmeter.consumers.replay import book, rollups, totals
+from warpmeter.consumers.replay.compare import Hour, compared, loss
+from warpmeter.consumers.replay.errors import ReplayError
+from warpmeter.consumers.replay.hold import Records, held, looked_at
+from warpmeter.consumers.replay.hours import Range, said
+from warpmeter.consumers.replay.landing import Chunk, Mover, Tables, insert
+from warpmeter.consumers.replay.letterbox import unknown
+from warpmeter.consumers.replay.load import Counted, Loader, Reader, Target
+from warpmeter.consumers.replay.offsets import SLACK_S, Held, Landed, Piece, gone, pieces
+from warpmeter.consumers.replay.rollups import BOOK
+from warpmeter.consumers.replay.staging import Run, Staging, Unfinished
+from warpmeter.consumers.shape import looker
+from warpmeter.consumers.sink import Away, Broken, ClickHouse
+from warpmeter.consumers.span import Partition
+from warpmeter.consumers.start import WINDOW_S, objection, plan
+from warpmeter.schemas.topics import Topic
+from warpmeter.settings import Settings
+
+DAY_S: Final = 86_400
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to replay. `allow_loss`: also when rows that the tables hold are not in the topic any more; `dry_run`:
+    change nothing, and let ingest work meanwhile."""
+
+    topic: Topic
+    wanted: Range
+    allow_loss: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was (or would be) done: hour by hour, and how many messages were read and refused.
+
+    `finished` are replays that had been interrupted and were brought to their end. `done`: rows were landed, by this
+    replay or by a finished one that covers its range.
+    """
+
+    topic: str
+    start: str
+    end: str
+    done: bool
+    hours: tuple[Hour, ...] = ()
+    messages: int = 0
+    rejected: int = 0
+    finished: tuple[str, ...] = ()
+
+
+class Told(Protocol):
+    """Who watches, and decides."""
+
+    def stage(self, what: str, steps: int = 0) -> None:
+        """Something begins that has so many steps."""
+
+    def step(self, steps: int) -> None:
+        """So many are done."""
+
+    def confirm(self, hours: Sequence[Hour], counted: Counted) -> bool:
+        """Whether to go on: from here on rows are deleted."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The topic as it is on the broker."""
+
+    name: str
+    uuid: str
+    partitions: tuple[Partition, ...]
+
+
+def replay(settings: Settings, asked: Asked, told: Told, now: Callable[[], float] = time.time) -> Outcome:
+    """Do it; run it again after whatever went wrong. Raises ReplayError, and ClickHouseError and KafkaException of
+    stores and brokers that do not answer."""
+    with closing(store.connect(settings.store)) as client:
+        work = _Work(settings, client, asked, told, now)
+        source = work.source()
+        if asked.dry_run:
+            return work.look(source, looked_at(settings, source.partitions))
+        with held(settings, source.partitions) as records:
+            return work.run(source, records)
+
+
+def unfinished(client: store.Client, settings: Settings) -> list[Unfinished]:
+    """Replays that deleted rows, or were about to, and have not brought all of them back: run them again."""
+    return [found for found in Staging(client, settings.store).found() if found.stage != "loading"]
+
+
+class _Work:
+    """One call of `replay`."""
+
+    def __init__(
+        self, settings: Settings, client: store.Client, asked: Asked, told: Told, now: Callable[[], float]
+    ) -> None:
+        self._settings, self._client, self._asked, self._told, self._now = settings, client, asked, told, now
+        self._staging = Staging(client, settings.store)
+        self._booked: Mapping[int, Sequence[Landed]] = {}
+        self._read: Sequence[Piece] = ()
+        self._raw, self._rollups = rollups.read(client, settings.store, asked.topic.table)
+
+    def source(self) -> Source:
+        name = self._asked.topic.full_name(self._settings.kafka.topic_prefix)
+        ids, partitions = status.described(bus.admin(self._settings.kafka), [name])
+        if name not in ids:
+            raise ReplayError(
+                f"there is no topic {name} at {self._settings.kafka.bootstrap_servers}: kafka.topic_prefix names it"
+            )
+        return Source(name, ids[name], tuple(sorted(partitions)))
+
+    # --- looking ---------------------------------------------------------------------------------------------------
+
+    def look(self, source: Source, records: Records) -> Outcome:
+        """What a replay would do."""
+        run = replace(self._new(), dry=True)
+        self._staging.make(run, self._raw)
+        try:
+            counted = self._load(run, source, records)
+            hours = self._compared(run)
+        finally:
+            self._staging.drop(run, "loading")
+        return self._outcome(False, hours, counted, tuple(str(found) for found in self._of_table()))
+
+    def _new(self) -> Run:
+        topic, wanted = self._asked.topic, self._asked.wanted
+        group = self._settings.ingest.group
+        return Run(uuid.uuid4().hex, topic.name, topic.table, group, wanted.start, wanted.end, round(self._now(), 3))
+
+    def _outcome(
+        self, done: bool, hours: Sequence[Hour] = (), counted: Counted | None = None, finished: tuple[str, ...] = ()
+    ) -> Outcome:
+        wanted, counted = self._asked.wanted, counted or Counted()
+        return Outcome(
+            self._asked.topic.name, said(wanted.start), said(wanted.end), done,
+            tuple(hours), counted.messages, len(counted.letters), finished,
+        )  # fmt: skip
+
+    def _of_table(self) -> list[Unfinished]:
+        return [found for found in self._staging.found() if found.run.table == self._asked.topic.table]
+
+    # --- doing -----------------------------------------------------------------------------------------------------
+
+    def run(self, source: Source, records: Records) -> Outcome:
+        """Finish what was interrupted, then do what is asked. Nobody else is at work, for the group is held."""
+        finished = []
+        for found in self._of_table():
+            if found.run.group != self._settings.ingest.group:
+                raise ReplayError(f"{found}; it is of the group {found.run.group}: finish it with that ingest.group")
+            if found.stage == "loading":
+                continue
+            self._finish(found)
+            finished.append(found.run)
+        names = tuple(f"{run.topic}, {run.wanted}" for run in finished)
+        if any(self._asked.wanted.inside(run.wanted) for run in finished):
+            return self._outcome(True, finished=names)
+        return self._replay(source, records, names)
+
+    def _replay(self, source: Source, records: Records, finished: tuple[str, ...]) -> Outcome:
+        self._refuse_pending(source, records)
+        run = self._new()
+        self._staging.make(run, self._raw)
+        self._refuse_letters(run)
+        counted = self._load(run, source, records)
+        self._keep_totals(run)
+        self._mend_book(run, source)
+        hours = self._compared(run)
+        if not self._asked.allow_loss and (why := loss(hours)):
+            self._staging.drop(run, "loading")
+            raise ReplayError(f"{why}: nothing was changed. --allow-loss replays what the topic has")
+        if not self._told.confirm(hours, counted):
+            self._staging.drop(run, "loading")
+            return self._outcome(False, hours, counted, finished)
+        self._send(source, counted)
+        self._staging.advance(run, "staged")
+        self._finish(Unfinished(run, "staged"))
+        return self._outcome(True, hours, counted, finished)
+
+    def _finish(self, found: Unfinished) -> None:
+        """From `staged` or `landing` to the end."""
+        run, stage = found.run, found.stage
+        old = self._now() - run.began > WINDOW_S
+        if stage == "landing" and old:
+            self._staging.back(run)
+            stage = "staged"
+        if stage == "staged":
+            run = self._staging.renew(run, round(self._now(), 3), uuid.uuid4().hex) if old else run
+            self._told.stage(f"deleting {run.wanted} of {run.table} and its rollups")
+            Mover(self._client, self._settings.store, Tables(self._raw, self._rollups), run).delete()
+            self._staging.advance(run, "landing")
+        mover = Mover(self._client, self._settings.store, Tables(self._raw, self._rollups), run)
+        chunks = mover.chunks()
+        self._told.stage(f"landing {run.wanted} of {run.table}", sum(chunk.rows for chunk in chunks))
+        mover.fill(chunks, self._landed)
+        self._told.stage("removing the staging table")
+        self._staging.drop(run, "landing")
+
+    def _landed(self, chunk: Chunk) -> None:
+        self._told.step(chunk.rows)
+
+    # --- what there is ---------------------------------------------------------------------------------------------
+
+    def _refuse_pending(self, source: Source, records: Records) -> None:
+        waiting = [e.span.token for e in records.values() if isinstance(e, Declared) and e.span.uuid == source.uuid]
+        if waiting:
+            raise ReplayError(
+                f"{len(waiting)} span(s) are declared but not stored ({', '.join(waiting[:3])}): let "
+                "`warpmeter ingest` finish them (it stores them first thing when it starts), stop it, then replay"
+            )
+        last = self._last(source)
+        for where in source.partitions:
+            entry = records.get(where)
+            if why := objection(plan(where, source.uuid, entry), entry, last.get(where.number)):
+                raise ReplayError(f"ingest itself could not go on: {why}")
+
+    def _refuse_letters(self, run: Run) -> None:
+        """Both may begin at once: each makes its table first and looks for the other's then."""
+        if self._staging.letters(run.table):
+            self._staging.drop(run, "loading")
+            raise ReplayError(
+                f"dead letters of {run.topic} are being replayed, or were when it was interrupted: wait for it, or run "
+                f"`warpmeter dead-letters replay --topic {run.topic}`, which finishes it"
+            )
+
+    def _last(self, source: Source) -> Mapping[int, int]:
+        found = ClickHouse(lambda: self._client, {source.name: self._asked.topic}, {}).last(source.name, source.uuid)
+        if isinstance(found, Away | Broken):
+            raise ReplayError(found.why)
+        return found
+
+    def _load(self, run: Run, source: Source, records: Records) -> Counted:
+        """Fill the staging table. Raises ReplayError when the topic does not hold the range."""
+        places = self._places(source, records)
+        spans = self._spans(source, min((place.since for place in places), default=0))
+        self._refuse_gone(run, places, spans)
+        todo = [piece for place in places for piece in pieces(place, spans.get(place.where.number, ()), run.wanted)]
+        self._told.stage(f"reading {run.topic}", sum(piece.last - piece.first + 1 for piece in todo))
+        self._booked, self._read = spans, todo
+        loader = Loader(self._target(run, source), self._settings.ingest, self._now)
+        with closing(Reader(self._settings.kafka)) as reader:
+            for piece in todo:
+                loader.load(piece, reader.read(piece), self._told.step)
+        return loader.counted
+
+    def _refuse_gone(self, run: Run, places: Sequence[Held], spans: Mapping[int, Sequence[Landed]]) -> None:
+        if self._asked.allow_loss or run.dry:
+            return
+        why = next(
+            (why for place in places if (why := gone(place, spans.get(place.where.number, ()), run.wanted))), None
+        )
+        kept_days = self._settings.store.raw_ttl_days
+        if run.start < self._now() - kept_days * DAY_S:
+            why = f"raw rows are kept for {kept_days} days, and the range begins before that"
+        if why:
+            self._staging.drop(run, "loading")
+            raise ReplayError(
+                f"{why}: the topic no longer holds all of it, and what is gone would be lost in the tables too. "
+                "Nothing was changed; begin later, or replay what there is with --allow-loss"
+            )
+
+    def _target(self, run: Run, source: Source) -> Target:
+        topics, staged = {source.name: self._asked.topic}, {source.name: run.name("loading")}
+        sink = ClickHouse(lambda: self._client, topics, staged, self._settings.store.insert_quorum)
+        framed = bool(self._settings.kafka.schema_registry_url)
+        return Target(source.uuid, looker(self._asked.topic, framed), sink)
+
+    def _spans(self, source: Source, since: int) -> dict[int, list[Landed]]:
+        """Per partition what `ingest_batches` tells, from the first span that may hold rows of the range, or from
+        offset `since`, on."""
+        wanted = self._asked.wanted
+        rows = self._client.query(
+            "SELECT partition, first, last, "
+            "toUnixTimestamp64Milli(min_ts) / 1000, toUnixTimestamp64Milli(max_ts) / 1000 "
+            "FROM ingest_batches WHERE table = {table:String} AND topic_uuid = {uuid:String} AND last >= least("
+            "{since:UInt64}, (SELECT ifNull(minOrNull(first), {since:UInt64}) FROM ingest_batches "
+            "WHERE table = {table:String} AND topic_uuid = {uuid:String} "
+            "AND max_ts >= fromUnixTimestamp64Milli({start:Int64}) AND min_ts < fromUnixTimestamp64Milli({end:Int64}))) "
+            "ORDER BY partition, first",
+            {
+                "table": self._asked.topic.table, "uuid": source.uuid, "since": since,
+                "start": wanted.start * 1000, "end": wanted.end * 1000,
+            },
+        ).result_rows  # fmt: skip
+        found: dict[int, list[Landed]] = {}
+        for partition, *span in rows:
+            found.setdefault(partition, []).append(Landed(*span))
+        return found
+
+    def _places(self, source: Source, records: Records) -> list[Held]:
+        admin, wanted = bus.admin(self._settings.kafka), self._asked.wanted
+        last, known = self._last(source), source.partitions
+        lows = status.offsets(admin, known, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        since = status.offsets(admin, known, _at(wanted.start - SLACK_S))
+        at_start = status.offsets(admin, known, _at(wanted.start))
+        found = []
+        for where in known:
+            end = _end(records, where, source.uuid, last.get(where.number))
+            times = [at if at >= 0 else end for at in (since[where], at_start[where])]
+            found.append(Held(where, max(lows[where], 0), times[0], times[1], end))
+        return found
+
+    def _compared(self, run: Run) -> list[Hour]:
+        self._told.stage("comparing with the tables")
+        staging = (run.name("loading"), run.wanted)
+        return compared(self._client, self._settings.store, self._raw, self._rollups, staging)
+
+    def _keep_totals(self, run: Run) -> None:
+        for table in self._rollups.totals:
+            name = run.totals(table.name)
+            self._staging.create(name, table.name, f"ORDER BY ({', '.join(table.key)})", {"run": run.id})
+            names = ", ".join(f"`{each}`" for each in table.types)
+            for part, rows in enumerate(totals.kept(self._settings.store, run, self._raw, table)):
+                insert(self._client, self._settings.store, f"{name} ({names})", rows, f"replay/{run.id}/kept/{part}")
+
+    def _mend_book(self, run: Run, source: Source) -> None:
+        """Keep the rows of `ingest_batches` that go with this replay."""
+        self._staging.create(run.totals(BOOK), self._settings.store.local(BOOK), "ORDER BY first", {"run": run.id})
+        staged = book.staged_spans(self._client, self._settings.store, run)
+        for where in source.partitions:
+            unbooked = [piece for piece in self._read if piece.where == where and not piece.booked]
+            prefix = f"{source.uuid}/{where.number}/"
+            fresh = [
+                span
+                for token, span in staged.items()
+                if token.startswith(prefix) and any(p.first <= span.first and span.last <= p.last for p in unbooked)
+            ]
+            rows = book.mended(self._booked.get(where.number, ()), fresh, run.wanted)
+            book.write(self._client, self._settings.store, run, source.uuid, [(where.number, row) for row in rows])
+
+    def _send(self, source: Source, counted: Counted) -> None:
+        """Dead letters of what is refused now, but for those that are there."""
+        fresh = unknown(self._client, source.name, source.uuid, counted.letters)
+        letters: Letters = KafkaLetters(bus.producer(self._settings.kafka), self._settings.kafka.topic_prefix)
+        if fresh and (why := letters.send(fresh)):
+            raise ReplayError(f"{why}; nothing was changed, run the replay again")
+
+
+def _at(seconds: float) -> OffsetSpec:
+    spec: OffsetSpec = OffsetSpec.for_timestamp(int(seconds * 1000))
+    return spec
+
+
+def _end(records: Records, where: Partition, uuid_: str, last: int | None) -> int:
+    """The offset at which ingest goes on."""
+    match records.get(where):
+        case Settled(_, life, offset) if life == uuid_:
+            return offset
+        case Declared(span) if span.uuid == uuid_:
+            return span.first
+        case Foreign(_, offset):
+            return offset
+        case _:
+            return 0 if last is None else last + 1

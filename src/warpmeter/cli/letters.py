@@ -1,0 +1,71 @@
+"""`warpmeter dead-letters show`: one letter, for a person or a program."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import DecodeError
+
+from warpmeter import registry, wire
+from warpmeter.cli import common
+from warpmeter.schemas.topics import TOPICS
+
+if TYPE_CHECKING:
+    from warpmeter.consumers.replay.letterbox import Content, Letter
+
+DUMPED: Final = 512
+ROWS: Final = 5
+
+
+def told(letter: "Letter", content: "Content", prefix: str) -> dict[str, Any]:
+    """All of it: `rows` as far as they decode, else `problem` says why they do not."""
+    rows, problem = _rows(letter.topic.removeprefix(f"{prefix}."), content.value)
+    return {
+        "letter": letter.place,
+        "topic_uuid": letter.uuid,
+        "refused_at": letter.ts,
+        "reason": letter.reason,
+        "replayed_at": letter.replayed_at,
+        "key": content.key.decode(errors="backslashreplace"),
+        "headers": dict(content.headers),
+        "bytes": len(content.value),
+        "hex": content.value.hex(),
+        "rows": rows,
+        "problem": problem,
+    }
+
+
+def _rows(topic: str, value: bytes) -> tuple[list[dict[str, Any]], str]:
+    if topic not in TOPICS:
+        return [], f"there is no topic {topic}"
+    try:
+        found = wire.unpack(TOPICS[topic], registry.unframed(value))
+    except (DecodeError, registry.FramingError) as error:
+        return [], f"the bytes are no Envelope of {topic}: {error}"
+    return [MessageToDict(row, preserving_proto_field_name=True) for row in found], ""
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """For a person: long values cut short, bytes as a dump."""
+    rows = found["rows"]
+    for name, value in found.items():
+        if name not in ("hex", "rows") and value not in ("", None, {}):
+            common.out.print(f"{name}: {value}", markup=False, highlight=False)
+    for row in rows[:ROWS]:
+        common.out.print(f"row: {row}", markup=False, highlight=False)
+    if len(rows) > ROWS:
+        common.out.print(f"and {len(rows) - ROWS} rows more; --json has all", highlight=False)
+    for line in dump(bytes.fromhex(found["hex"])[:DUMPED]):
+        common.out.print(line, markup=False, highlight=False)
+    if found["bytes"] > DUMPED:
+        common.out.print(f"and {found['bytes'] - DUMPED} bytes more; --raw writes all", highlight=False)
+
+
+def dump(value: bytes) -> list[str]:
+    """Sixteen bytes a line: place, hex, and what is printable."""
+    lines = ((at, value[at : at + 16]) for at in range(0, len(value), 16))
+    return [f"{at:06x}  {line.hex(' '):47}  {''.join(map(_printable, line))}" for at, line in lines]
+
+
+def _printable(byte: int) -> str:
+    return chr(byte) if 32 <= byte < 127 else "."
