@@ -172,7 +172,8 @@ def allow(at: Bench, topic: str, most_bytes: int) -> None:
     """Set a topic's `max.message.bytes`."""
     change = ConfigEntry("max.message.bytes", str(most_bytes), incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[change])
-    for future in bus.admin(at.settings.kafka).incremental_alter_configs([resource]).values():
+    admin = bus.admin(at.settings.kafka)
+    for future in admin.incremental_alter_configs([resource]).values():
         future.result()
 
 
