@@ -258,7 +258,6 @@ def table_of(topic: str) -> str:
 class Backoff:
     """Delays that double from `first_s` to `most_s`, each with jitter (half to one and a half)."""
 
-    random: random.Random
     first_s: float = 0.25
     most_s: float = 15.0
     failures: int = 0
@@ -267,7 +266,7 @@ class Backoff:
         """The delay after one more failure."""
         delay = min(self.most_s, self.first_s * 2.0**self.failures)
         self.failures = min(self.failures + 1, 30)
-        return delay * (0.5 + self.random.random())
+        return delay * (0.5 + random.random())
 
     def reset(self) -> None:
         """It went well."""

@@ -4,7 +4,6 @@ The worker does what waits on the store, one job at a time, so that reading and 
 to the loop's thread; a job gets what it needs and answers with a value.
 """
 
-import random
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -57,7 +56,7 @@ class Inserter:
         self._lanes = lanes
         self._astray = astray
         self._health = health
-        self._backoff = Backoff(random.Random())
+        self._backoff = Backoff()
         self._flight: Flight | None = None
         self._job: Future[Answer] | None = None
         self._job_since = 0.0
@@ -176,8 +175,9 @@ class Inserter:
                 self._health.halt = why
             case OtherTopic(topics):
                 self._astray.restart(topics, self._flight)
-            case Checked(lanes, skip):
+            case Checked(lanes, skip, passed_over):
                 self._accept(lanes, skip)
+                self._pass_over(passed_over)
             case Flown():
                 self._finish_flight()
             case Ready():
@@ -207,6 +207,14 @@ class Inserter:
                 lane.go_behind(pending.span.last)
                 lane.landed(pending.span.last + 1, now)
                 self._ports.broker.seek(lane.where, lane.next)
+
+    def _pass_over(self, left_out: Sequence[tuple[Lane, int, int]]) -> None:
+        """Somebody set the group's offset forward: what lies between is published as lost, and the place is ours."""
+        for lane, first, last in left_out:
+            if self._lanes.at(lane.where) is lane:
+                why = f"the group's offset was set forward: offsets {first} to {last} are left out"
+                self._health.lost(lane.where, last - first + 1, why)
+                lane.landed(last + 1, self._ports.clock.monotonic())
 
     # The store comes and goes.
 

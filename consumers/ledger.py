@@ -13,6 +13,7 @@ from warpmeter.consumers.span import Partition, Span
 
 # Kafka's default `offset.metadata.max.bytes`.
 METADATA_MAX_BYTES: Final = 4096
+BARE: Final = "no metadata of ours"
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,12 @@ class Foreign:
 
     where: Partition
     next: int
-    why: str = "no metadata of ours"
+    why: str = BARE
+
+    @property
+    def bare(self) -> bool:
+        """It has no metadata: somebody set it, as Kafka's own tools do."""
+        return self.why == BARE
 
 
 Entry = Declared | Settled | Foreign

@@ -6,9 +6,10 @@ One process at a time holds it, by a lock; every write replaces the file whole a
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from warpmeter.consumers.ledger import (
     Declared,
@@ -25,11 +26,39 @@ from warpmeter.consumers.ledger import (
 from warpmeter.consumers.span import Partition
 
 VERSION: Final = 1
+LOCK_WITHIN_S: Final = 0.5
+"""Who asks whether the ledger is held has it for an instant, which must not refuse an ingest that starts."""
 
 
 def ledger_path(folder: Path, group: str) -> Path:
     """The file of a group's ledger; reading it needs no lock, for it is replaced whole."""
     return folder / f"ledger-{group}.json"
+
+
+def _lock_path(folder: Path, group: str) -> Path:
+    return folder / f"ledger-{group}.lock"
+
+
+def _locked(file: IO[str], within_s: float) -> bool:
+    """Lock a file for this process alone; False when another has it for longer than `within_s`."""
+    deadline = time.monotonic() + within_s
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.02)
+
+
+def is_held(folder: Path, group: str) -> bool:
+    """Whether a process holds the ledger of a group now."""
+    try:
+        with _lock_path(folder, group).open() as file:
+            return not _locked(file, 0.0)
+    except FileNotFoundError:
+        return False
 
 
 def _record(entry: object) -> tuple[Partition, tuple[int, str]]:
@@ -72,12 +101,10 @@ class FileLedger:
     def __init__(self, folder: Path, group: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._path = ledger_path(folder, group)
-        self._lock = (folder / f"ledger-{group}.lock").open("w")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        self._lock = _lock_path(folder, group).open("w")
+        if not _locked(self._lock, LOCK_WITHIN_S):
             self._lock.close()
-            raise LedgerError(f"another ingest process holds {self._path}: stop it first") from error
+            raise LedgerError(f"another ingest process holds {self._path}: stop it first")
         self._records = read_records(self._path)
 
     def close(self) -> None:

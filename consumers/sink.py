@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from warpmeter import schema_lock
 from warpmeter.consumers import codes
 from warpmeter.consumers.batch import Batch
 from warpmeter.consumers.span import Span
@@ -92,6 +93,9 @@ class Sink(Protocol):
 
 class History(Protocol):
     """What has landed, from `ingest_batches`."""
+
+    def ready(self) -> Away | Broken | None:
+        """None when the tables are what they will be; Away while a migration changes them."""
 
     def last(self, topic: str, uuid: str) -> Mapping[int, int] | Away | Broken:
         """Per partition, the last offset that landed of this life of the topic."""
@@ -188,6 +192,12 @@ class ClickHouse:
         except OSError as error:
             return Away(f"cannot read ingest_batches: {error}")
 
+    def ready(self) -> Away | Broken | None:
+        rows = self._ask(schema_lock.AT_WORK, {})
+        if isinstance(rows, Away | Broken):
+            return rows
+        return Away(f"a migration is at work ({rows[0][0]}): inserts wait for it") if rows else None
+
     def last(self, topic: str, uuid: str) -> Mapping[int, int] | Away | Broken:
         rows = self._ask(
             "SELECT partition, max(last) FROM ingest_batches "
@@ -220,13 +230,14 @@ class MemorySink:
     """The twin: counts rows by token, drops a token it has seen, refuses payloads that `rule` objects to.
 
     `next_results` are handed out before anything else, one a call (an outage, a lost reply); `Landed` among them is a
-    normal call. `lose_reply` lands and answers Away, as a cut connection does.
+    normal call. `lose_reply` lands and answers Away, as a cut connection does. `unready` is what `ready` answers.
     """
 
     rule: Rule = lambda _: None
     rows: dict[Span, tuple[bytes, ...]] = field(default_factory=dict)
     next_results: list[Result] = field(default_factory=list)
     lose_reply: bool = False
+    unready: Away | None = None
 
     def insert(self, batch: Batch) -> Result:
         if self.next_results and not isinstance(result := self.next_results.pop(0), Landed):
@@ -244,6 +255,9 @@ class MemorySink:
     def ask(self, topic: str, payloads: Sequence[bytes]) -> Result:
         why = next((why for payload in payloads if (why := self.rule(payload))), None)
         return Landed() if why is None else Refused(f"{topic}: {why}")
+
+    def ready(self) -> Away | Broken | None:
+        return self.unready
 
     def last(self, topic: str, uuid: str) -> Mapping[int, int] | Away | Broken:
         lasts: dict[int, int] = {}

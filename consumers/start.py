@@ -47,15 +47,16 @@ def plan(where: Partition, uuid: str, entry: Entry | None) -> Start:
 def objection(start: Start, entry: Entry | None, last: int | None) -> str | None:
     """Why it must not begin there, given the last offset that landed of this life of the topic; None if it may.
 
-    The ledger must never be behind the table, else rows would land twice under other tokens.
+    The ledger must never be behind the table, else rows would land twice under other tokens. Ahead of it, somebody
+    has set it: see `jump`.
     """
     if last is None:
         return None
-    tail = f"the table holds offsets up to {last} of it; {_WHAT_TO_DO.format(last + 1)}"
+    tail = f"the table holds offsets up to {last} of it: {_WHY_NOT}. {to_set(start.where, last + 1)}; {_TO_REPEAT}"
     match entry:
         case None:
             return f"the group has no offset of {start.where}, but {tail}"
-        case Foreign(_, offset, why) if offset != last + 1:
+        case Foreign(_, offset, why) if offset <= last or (offset > last + 1 and not entry.bare):
             return f"the group's offset {offset} of {start.where} is not ours ({why}), and {tail}"
         case Settled(_, uuid, offset) if uuid == start.uuid and last >= offset:
             return f"the group's offset {offset} of {start.where} was set back: {tail}"
@@ -67,10 +68,26 @@ def objection(start: Start, entry: Entry | None, last: int | None) -> str | None
             return None
 
 
-_WHAT_TO_DO: Final = (
-    "going on would store rows twice, or leave some out. To go on behind them, stop all consumers and set the group's "
-    "offset to {} with Kafka's own tools"
-)
+def jump(entry: Entry | None, last: int | None) -> tuple[int, int] | None:
+    """The offsets (first, last) that somebody left out, by setting the group's offset to behind them with a tool."""
+    match entry:
+        case Foreign(_, offset) if last is not None and offset > last + 1:
+            return last + 1, offset - 1
+        case _:
+            return None
+
+
+_WHY_NOT: Final = "going on would store rows twice, or leave some out"
+_TO_REPEAT: Final = "what is to be stored again is `warpmeter replay`'s, not the group's"
+
+
+def to_set(where: Partition, offset: int) -> str:
+    """What to do to let the group go on at `offset`."""
+    return (
+        "Stop all consumers (a killed one counts for its session timeout) and set the group's offset with Kafka's own "
+        f"tools: kafka-consumer-groups.sh --reset-offsets --topic {where.topic}:{where.number} --to-offset {offset} "
+        "--execute"
+    )
 
 
 def past_window(pending: Declared, now: float, inserts_since: int) -> bool:

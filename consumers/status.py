@@ -10,14 +10,14 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
-from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from prometheus_client.parser import text_string_to_metric_families
 
 from warpmeter import bus, store
 from warpmeter.consumers.broker import uuid_of
 from warpmeter.consumers.ledger import Declared, Entry, LedgerError, Settled, decode
-from warpmeter.consumers.ledger_file import ledger_path, read_records
+from warpmeter.consumers.ledger_file import is_held, ledger_path, read_records
 from warpmeter.consumers.ledger_kafka import KafkaLedger
 from warpmeter.consumers.sink import Away, Broken, ClickHouse
 from warpmeter.consumers.span import Partition
@@ -144,10 +144,46 @@ def members(settings: Settings) -> int | None:
     if settings.ingest.ledger_dir is not None:
         return None
     try:
-        asked = bus.admin(settings.kafka).describe_consumer_groups([settings.ingest.group], request_timeout=TIMEOUT_S)
-        return len(asked[settings.ingest.group].result().members)
+        return group_members(settings)
     except KafkaException:
         return None
+
+
+def group_members(settings: Settings) -> int:
+    """How many consumers the group has; always 0 on the embedded broker, which does not tell. Raises KafkaException."""
+    group, admin = settings.ingest.group, bus.admin(settings.kafka)
+    try:
+        return len(admin.describe_consumer_groups([group], request_timeout=TIMEOUT_S)[group].result().members)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return 0
+        raise
+
+
+def busy(settings: Settings) -> str | None:
+    """Who may declare and insert spans at any moment, and what to do about it; None when nobody does.
+
+    Raises LedgerError when nobody can tell, though something has landed before.
+    """
+    ingest = settings.ingest
+    if ingest.ledger_dir is not None:
+        held = is_held(ingest.ledger_dir, ingest.group)
+        return f"ingest runs, it holds the ledger in {ingest.ledger_dir}: {_STOP_IT}" if held else None
+    try:
+        count = group_members(settings)
+    except KafkaException as error:
+        if not _anything_landed(settings):
+            return None
+        raise LedgerError(f"broker {settings.kafka.bootstrap_servers}: {error.args[0].str()}; is it up?") from error
+    if not count:
+        return None
+    return (
+        f"ingest runs, group {ingest.group} has {count} member(s): {_STOP_IT}; a killed one counts for its session "
+        f"timeout ({ingest.session_timeout_s:g} s)"
+    )
+
+
+_STOP_IT: Final = "stop it everywhere, migrate, and start it again; agents may go on, the topics keep what they send"
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import OffsetSpec
 
 from warpmeter import bus, queries
 from warpmeter.consumers import status
@@ -19,7 +18,6 @@ from warpmeter.settings import Settings
 from warpmeter.store import Client
 
 UUID: Final = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
-TIMEOUT_S: Final = 5.0
 HOLES_ASKED: Final = 1000
 """So many holes are looked up in the dead letters; of more, the rest counts as unknown."""
 
@@ -116,18 +114,7 @@ def ask_bus(settings: Settings, topics: Mapping[str, Topic]) -> Bus:
     ends = status.offsets(admin, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
     exact = settings.ingest.ledger_dir is None  # the embedded broker's end is a lower bound
     logs = {where: Log(begins[where], ends[where], exact) for where in partitions}
-    return Bus(ids, logs, status.records(settings), members(admin, settings))
-
-
-def members(admin: AdminClient, settings: Settings) -> int:
-    """How many consumers the group has; always 0 on the embedded broker, which does not tell. Raises KafkaException."""
-    group = settings.ingest.group
-    try:
-        return len(admin.describe_consumer_groups([group], request_timeout=TIMEOUT_S)[group].result().members)
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return 0
-        raise
+    return Bus(ids, logs, status.records(settings), status.group_members(settings))
 
 
 def joined(topics: Mapping[str, Topic], books: Mapping[Life, Book], known: Bus | None) -> list[Facts]:

@@ -14,26 +14,25 @@ import re
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Final, Literal
 
 from jinja2 import Environment, StrictUndefined
 
+from warpmeter.schema_lock import LOCK_FOR, PREFIX
 from warpmeter.settings import Store
 from warpmeter.store import Client
 
-LOCK_FOR: Final = timedelta(minutes=10)
 WAIT_S: Final = 30.0
 """So long a migration waits for others; mostly there is nothing left to do then."""
 LOOK_S: Final = 0.1
 _SQL: Final = "sql"
 _RECORD: Final = "schema_migrations"
-_LOCK: Final = "schema_lock_"
 
 
 class MigrationError(Exception):
@@ -225,7 +224,7 @@ def _stale_ttls(client: Client, store: Store) -> Iterator[Step]:
 def ttl_days(store: Store, table: str) -> int:
     """How many days a table keeps its rows: by its name, rollups of minutes and hours longer than raw rows."""
     table = table.removesuffix("_local")
-    if table.endswith("_1h") or table == "job_trees":
+    if table.endswith("_1h") or table in ("job_trees", "gpu_events"):
         return store.hour_ttl_days
     if table.endswith(("_1m", "_last")) or table == "ingest_batches":
         return store.minute_ttl_days
@@ -254,30 +253,35 @@ def apply(
     pending: Callable[[], list[str]] = nothing_pending,
     report: Callable[[Step], None] = lambda _: None,
     wait_s: float = WAIT_S,
+    busy: Callable[[], str | None] = lambda: None,
 ) -> tuple[Step, ...]:
     """Bring the store up to date and return the steps that were run; `report` is called before each.
 
     `client` must be connected to a database that exists (`store.connect(settings, database="default")`).
     `pending` names spans that were declared but have not landed: their replay must meet the very tables and views it
-    met before, so nothing is changed while there is one. Raises MigrationError on that, on another migration that is
-    at work for longer than `wait_s`, and on what `check` refuses; ClickHouseError when a statement fails: run it again
-    after mending the cause.
+    met before, so nothing is changed while there is one. `busy` says who may declare more at any moment, None when
+    nobody does; both are asked again under the lock, which a consumer that starts looks for before it inserts.
+    Raises MigrationError on these, on another migration that is at work for longer than `wait_s`, and on what `check`
+    refuses; ClickHouseError when a statement fails: run it again after mending the cause.
     """
     if not plan(client, store):
         return ()
-    _refuse_pending(pending())
+    _refuse_writers(pending, busy)
     _bootstrap(client, store)
     with _lock(client, store, wait_s):
         steps = plan(client, store)
+        if steps:
+            _refuse_writers(pending, busy)
         for step in steps:
             report(step)
             _run(client, store, step)
     return steps
 
 
-def _refuse_pending(spans: Iterable[str]) -> None:
-    waiting = list(spans)
-    if waiting:
+def _refuse_writers(pending: Callable[[], list[str]], busy: Callable[[], str | None]) -> None:
+    if why := busy():
+        raise MigrationError(why)
+    if waiting := pending():
         raise MigrationError(
             f"{len(waiting)} span(s) are declared but not stored ({', '.join(waiting[:3])}): "
             "let `warpmeter ingest` finish them (it stores them first thing when it starts), stop it, then migrate"
@@ -327,7 +331,8 @@ def _lock(client: Client, store: Store, wait_s: float) -> Iterator[None]:
     two that overlap the later sees the earlier: who sees no other alone goes on. Of several that see each other the
     one whose name is first (the oldest, by the server's clock) keeps its table and waits; the others take theirs away,
     and make one anew when none is left. A lock older than LOCK_FOR, or one in an embedded engine's folder that another
-    process left (only one can have it open), is a dead process's and is removed. It holds off other migrations only.
+    process left (only one can have it open), is a dead process's and is removed. It holds off other migrations, and
+    consumers that start (`schema_lock`).
     """
     deadline = time.monotonic() + wait_s
     own = _make_lock(client, store)
@@ -352,7 +357,7 @@ def _lock(client: Client, store: Store, wait_s: float) -> Iterator[None]:
 def _make_lock(client: Client, store: Store) -> str:
     """Make a table of our own; names of locks are in the order of the server's clock."""
     ((now,),) = client.query("SELECT toUnixTimestamp64Milli(now64(3))").result_rows
-    name = f"{_LOCK}{now:013}_{uuid.uuid4().hex}"
+    name = f"{PREFIX}{now:013}_{uuid.uuid4().hex}"
     client.command(f"CREATE TABLE {_lock_of(store, name)} (x UInt8) ENGINE = Memory COMMENT {literal(holder())}")
     return name
 
@@ -378,7 +383,7 @@ def _others(client: Client, store: Store, own: str) -> dict[str, str]:
         "SELECT name, comment, metadata_modification_time, now() FROM system.tables "
         "WHERE database = {database:String} AND startsWith(name, {prefix:String}) AND name != {own:String} "
         "ORDER BY name",
-        {"database": store.database, "prefix": _LOCK, "own": own},
+        {"database": store.database, "prefix": PREFIX, "own": own},
     ).result_rows
     found = {}
     for name, by, since, now in rows:

@@ -12,6 +12,7 @@ import pytest
 from tests.tables import ask, land, one, row, token
 from warpmeter import migrate
 from warpmeter.migrate import MigrationError
+from warpmeter.schema_lock import AT_WORK
 from warpmeter.settings import Store
 from warpmeter.store import ClickHouseError, Client, connect
 
@@ -87,6 +88,31 @@ def test_nothing_is_changed_while_spans_are_pending(empty: Store, admin: Client)
     assert one(admin, "SELECT count() FROM system.databases WHERE name = {name:String}", name=empty.database) == 0
 
 
+def test_nothing_is_changed_while_a_consumer_runs(empty: Store, admin: Client) -> None:
+    with pytest.raises(MigrationError, match="ingest runs"):
+        migrate.apply(admin, empty, busy=lambda: "ingest runs: stop it")
+    assert one(admin, "SELECT count() FROM system.databases WHERE name = {name:String}", name=empty.database) == 0
+
+
+def test_a_consumer_that_came_since_the_first_look_is_seen_under_the_lock(
+    empty: Store, admin: Client, own_tables: Client
+) -> None:
+    locked = one(
+        own_tables, "SELECT count() FROM system.tables WHERE database = currentDatabase() AND name LIKE 'schema_lock%'"
+    )
+    seen: list[Any] = []
+
+    def busy() -> str | None:
+        seen.append(ask(own_tables, AT_WORK))
+        return "ingest runs" if len(seen) == 2 else None
+
+    with pytest.raises(MigrationError, match="ingest runs"):
+        migrate.apply(admin, replace(empty, raw_ttl_days=2), busy=busy)
+    assert (locked, seen) == (0, [[], [(migrate.holder(),)]])
+    assert ask(own_tables, AT_WORK) == []
+    assert migrate.plan(admin, replace(empty, raw_ttl_days=2))
+
+
 def test_pending_spans_do_not_matter_when_there_is_nothing_to_change(
     empty: Store, admin: Client, own_tables: Client
 ) -> None:
@@ -114,12 +140,16 @@ def test_of_four_at_once_on_a_fresh_database_one_migrates_and_the_others_find_no
     together = Barrier(4, timeout=30)
 
     def one_of_four(_: int) -> int:
-        def planned() -> list[str]:
-            together.wait()
+        planned: list[str] = []
+
+        def pending() -> list[str]:
+            if not planned:  # asked again under the lock, by the one that migrates
+                planned.append("seen")
+                together.wait()
             return []
 
         with closing(connect(empty, database="default")) as client:
-            return len(migrate.apply(client, empty, planned))
+            return len(migrate.apply(client, empty, pending))
 
     with ThreadPoolExecutor(4) as pool:
         steps = sorted(pool.map(one_of_four, range(4)))

@@ -456,21 +456,69 @@ def test_no_offset_but_rows_of_it_in_the_table_halts() -> None:
     world.produce(4)
     world.start(FIRST).settle()
     world.ledger.records.clear()
-    with pytest.raises(Halted, match=r"the group has no offset of .*holds offsets up to 3.*offset to 4"):
+    with pytest.raises(Halted, match=r"the group has no offset of .*holds offsets up to 3.*--to-offset 4 "):
         world.start(FIRST).turn(3)
     assert len(world.landed) == 4
 
 
-def test_an_offset_that_somebody_set_halts_unless_it_goes_on_where_the_table_ends() -> None:
+def test_an_offset_that_somebody_set_back_halts_unless_it_goes_on_where_the_table_ends() -> None:
     world = World()
     world.produce(8)
     world.start(FIRST).settle()
     world.ledger.records[FIRST] = (5, "")
-    with pytest.raises(Halted, match=r"offset 5 .* is not ours"):
+    with pytest.raises(Halted, match=r"offset 5 .* is not ours.*--to-offset 8 "):
         world.start(FIRST).turn(3)
     world.ledger.records[FIRST] = (8, "")
     world.produce(2)
     world.start(FIRST).settle()
+    assert world.landed == world.produced
+    assert lost_rows(world) == []
+
+
+def test_an_offset_that_somebody_set_forward_is_a_counted_and_published_loss() -> None:
+    world = World()
+    world.produce(4)
+    world.start(FIRST).settle()
+    world.produce(6)
+    world.ledger.records[FIRST] = (7, "")
+    world.start(FIRST).settle()
+    assert world.landed == world.produced[:4] + world.produced[7:]
+    told = [("the group's offset was set forward: offsets 4 to 6 are left out", 3)]
+    assert lost_rows(world) == told
+    world.start(FIRST).settle()
+    assert lost_rows(world) == told, "told once: the place is ours now"
+
+
+def test_the_place_after_a_jump_is_ours_though_nothing_comes() -> None:
+    world = World()
+    world.produce(4)
+    world.start(FIRST).settle()
+    world.produce(6)
+    world.ledger.records[FIRST] = (10, "")
+    world.start(FIRST).settle()
+    assert isinstance(record(world), Settled)
+    world.start(FIRST).settle()
+    assert len(lost_rows(world)) == 1
+
+
+def test_a_record_ahead_of_the_table_that_no_tool_wrote_halts() -> None:
+    world = World()
+    world.produce(8)
+    world.start(FIRST).settle()
+    world.ledger.records[FIRST] = (12, '{"version": 2}')
+    with pytest.raises(Halted, match=r"offset 12 .* is not ours \(unreadable metadata"):
+        world.start(FIRST).turn(3)
+
+
+def test_nothing_is_inserted_while_a_migration_changes_the_tables() -> None:
+    world = World()
+    world.produce(4)
+    world.sink.unready = Away("a migration is at work (host:1): inserts wait for it")
+    process = world.start(FIRST)
+    process.turn(40)
+    assert (world.landed, world.ledger.records) == ([], {})
+    world.sink.unready = None
+    process.turn(200)
     assert world.landed == world.produced
 
 

@@ -1,5 +1,7 @@
 """`warpmeter migrate`: the plan for a person, and its steps as they run."""
 
+from functools import partial
+
 from warpmeter import migrate, store
 from warpmeter.cli.common import err, out
 from warpmeter.settings import Settings
@@ -19,11 +21,12 @@ def show(settings: Settings, with_sql: bool) -> int:
 
 
 def run(settings: Settings) -> None:
-    """Run the plan; refuses while the consumer has spans that are declared and not stored."""
+    """Run the plan; refuses while a consumer runs, or has left spans that are declared and not stored."""
     from warpmeter.consumers import status
 
     with store.connect(settings.store, database="default") as client:
-        done = migrate.apply(client, settings.store, lambda: status.pending(settings), _say)
+        busy = partial(status.busy, settings)
+        done = migrate.apply(client, settings.store, partial(status.pending, settings), _say, busy=busy)
     err.print("done" if done else "up to date", highlight=False)
 
 

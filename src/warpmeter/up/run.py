@@ -45,6 +45,10 @@ class Plan:
         """Spans that must land before tables change; those of an in-memory broker ended with it."""
         return [] if self.embedded_bus else status.pending(self.settings)
 
+    def busy(self) -> str | None:
+        """What holds a change of the tables up: consumers elsewhere that land in the same store."""
+        return None if self.embedded_bus else status.busy(self.settings)
+
 
 def plan(settings: Settings, data: Path, bootstrap: str | None, dsn: str | None, demo: bool, broker_port: int) -> Plan:
     """The settings of all parts. One partition a topic and a short session, as an in-memory broker needs it."""
@@ -160,7 +164,7 @@ def _engine(asked: Plan) -> Part:
         "engine",
         lambda: _spawn(asked, "engine", "warpmeter.engine"),
         ready=_answers(f"http://127.0.0.1:{asked.settings.engine.port}/ping"),
-        after_start=lambda: migrate_store(asked.settings.store, asked.pending),
+        after_start=lambda: migrate_store(asked.settings.store, asked.pending, asked.busy),
     )
 
 
@@ -172,11 +176,15 @@ def ensure_topics(kafka: Kafka) -> None:
         raise UpError(f"cannot prepare the topics: {error}") from error
 
 
-def migrate_store(store: Store, pending: Callable[[], list[str]] = migrate.nothing_pending) -> None:
+def migrate_store(
+    store: Store,
+    pending: Callable[[], list[str]] = migrate.nothing_pending,
+    busy: Callable[[], str | None] = lambda: None,
+) -> None:
     """Bring the tables up to date; raises UpError when they cannot be, also while spans are `pending`."""
     try:
         with connect(store, database="default") as client:
-            migrate.apply(client, store, pending)
+            migrate.apply(client, store, pending, busy=busy)
     except (migrate.MigrationError, ClickHouseError, LedgerError) as error:
         raise UpError(f"cannot prepare the tables: {reason(error)}") from error
 
@@ -206,7 +214,7 @@ def _prepare_existing(asked: Plan) -> None:
     if not asked.embedded_bus:
         ensure_topics(asked.settings.kafka)
     if not asked.embedded_store:
-        migrate_store(asked.settings.store, asked.pending)
+        migrate_store(asked.settings.store, asked.pending, asked.busy)
 
 
 def _announce(asked: Plan, supervisor: Supervisor, started_at: float) -> None:
