@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import Final, Protocol
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -32,17 +33,20 @@ class Message(Protocol):
         """None, or what happened instead of a message."""
 
 
+# Not message.headers(): the interpreter's quick path for such calls does not look for the error that is left behind,
+# which then hits whatever is called next.
+_headers: Final = methodcaller("headers")
 HEADERLESS: Final = "its headers cannot be read: the name of one is not UTF-8"
 
 
 def whole(message: Message) -> tuple[Message, Headers | None, str | None]:
     """The message, its headers, and why they cannot be read: then the message that is returned has none.
 
-    A header's name is any bytes on the wire. confluent-kafka 2.16 raises SystemError for one that is not UTF-8, and at
-    a second call gives a list that holds null pointers, so that message must not be asked again.
+    A header's name is any bytes on the wire. For one that is not UTF-8 confluent-kafka 2.16 leaves an error set, which
+    becomes a SystemError, and gives a list that holds null pointers: that message must not be asked again.
     """
     try:
-        return message, message.headers(), None
+        return message, _headers(message), None
     except (SystemError, UnicodeDecodeError):
         where = message.topic(), message.partition(), message.offset()
         return Given(*where, message.value(), None, message.key()), None, HEADERLESS

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from operator import methodcaller
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -148,8 +149,10 @@ def decode(topic: Topic, message: KafkaMessage) -> Seen:
         _bytes(value),
     )
     try:
-        given = dict(message.headers() or {})
-    except SystemError:  # confluent-kafka's, for a header's name that is not UTF-8
+        # Not message.headers(): the interpreter's quick path overlooks the error that confluent-kafka leaves behind for
+        # a header's name that is not UTF-8.
+        given = dict(methodcaller("headers")(message) or {})
+    except SystemError:
         return replace(seen, problem="its headers cannot be read: the name of one is not UTF-8")
     headers = {name: _bytes(header).decode(errors="replace") for name, header in given.items()}
     found, problem = _rows(topic, seen.value, headers)
