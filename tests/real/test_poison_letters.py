@@ -35,9 +35,10 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
 def at(kafka: Broker, engine: EngineServer, topic_prefix: str, tmp_path: Path) -> Bench:
     """A corner without a topic for dead letters."""
     settings = settings_for(kafka, engine, topic_prefix, tmp_path)
-    settings = replace(settings, kafka=replace(settings.kafka, partitions=1))
+    soon = {"topic.metadata.propagation.max.ms": "1000"}  # a topic that is missing is said to be so after that
+    settings = replace(settings, kafka=replace(settings.kafka, partitions=1, options=soon))
     topics.ensure(settings.kafka, [topic for topic in TOPICS.values() if topic is not DEAD])
-    feed = Feed(replace(settings, kafka=replace(settings.kafka, options=ROOM)), topic_prefix)
+    feed = Feed(replace(settings, kafka=replace(settings.kafka, options=ROOM | soon)), topic_prefix)
     return Bench(settings, feed, Table(engine, topic_prefix), tmp_path / "ingest.log")
 
 
