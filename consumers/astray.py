@@ -85,8 +85,9 @@ class Astray:
         if lane.out_of_range > 3:
             self._health.halt = (
                 f"{lane.where} ends before offset {lane.next}, which the group had reached: the broker lost messages "
-                "that it had acknowledged (an unclean leader election, a restored disk). Look at what the topic holds "
-                "now, then set the group's offset"
+                "that it had acknowledged (an unclean leader election, a restored disk). Offsets that were stored "
+                "cannot be used again: stop all consumers, delete the topic, make it again with `warpmeter topics "
+                "--create`; then it is read from its start. What it holds now and was not read is lost with it"
             )
         self._ports.broker.seek(lane.where, lane.next)
 

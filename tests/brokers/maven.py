@@ -27,6 +27,10 @@ POM: Final = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
       <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{KAFKA_VERSION}</version>
     </dependency>
     <dependency>
+      <groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{KAFKA_VERSION}</version>
+      <exclusions><exclusion><groupId>*</groupId><artifactId>connect-runtime</artifactId></exclusion></exclusions>
+    </dependency>
+    <dependency>
       <groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>{SLF4J_VERSION}</version>
     </dependency>
   </dependencies>
@@ -64,7 +68,7 @@ def java() -> str:
 
 def jars() -> Path:
     """The folder of Kafka's jars, fetched first where missing; safe for several processes; raises KafkaMissingError."""
-    folder = cache_folder() / f"kafka-{KAFKA_VERSION}"
+    folder = cache_folder() / f"kafka-{KAFKA_VERSION}-and-tools"
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
