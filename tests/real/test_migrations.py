@@ -219,6 +219,26 @@ def test_a_replay_changes_no_table_and_no_rollup(tables: Client) -> None:
     assert gpu_seconds == pytest.approx(320 / 2)
 
 
+def test_a_replay_after_a_restart_of_the_store_changes_no_rollup(own_tables: Client) -> None:
+    views = ask(
+        own_tables, "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine = 'MaterializedView'"
+    )
+    land(own_tables, "gpu-samples", [gpu(MIDNIGHT, job_ids=["j"])], token(0, 0))
+    before = stored(own_tables)
+    for (view,) in views:  # as a restart does
+        own_tables.command(f"DETACH TABLE {view}")
+        own_tables.command(f"ATTACH TABLE {view}")
+    land(own_tables, "gpu-samples", [gpu(MIDNIGHT, job_ids=["j"])], token(0, 0))
+    assert stored(own_tables) == before
+
+
+def stored(client: Client) -> dict[str, int]:
+    """Rows of every table, before any merge: what a replay would add to."""
+    client.command("SYSTEM STOP MERGES")
+    tables = "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree'"
+    return {name: one(client, f"SELECT count() FROM {name}") for (name,) in ask(client, tables)}
+
+
 def test_what_landed_is_recorded_exactly(tables: Client) -> None:
     for _ in range(2):
         land(tables, "gpu-samples", batch(100, 500), token(0, 9))
