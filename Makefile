@@ -1,12 +1,13 @@
 # `make up` and `make test` are all a newcomer needs. Code lives in .venv, data of `up` in ~/.local/share/warpmeter.
 PYTHON ?= python3
+MINUTES ?= 10
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Two workers under a name that is not Python's: below a shell they would be jobs, and the tests' jobs part of them.
 WORKERS := --dist loadfile --tx '2*popen//python=$(BIN)/pytest-worker'
 
-.PHONY: up demo test check bench proto docs clean
+.PHONY: up demo test check crash bench proto docs clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -36,6 +37,9 @@ check: $(STAMP)  ## lint, format, types, import contract, generated code
 	@$(BIN)/lint-imports > /dev/null || $(BIN)/lint-imports
 	@$(BIN)/python schemas/generate.py --check
 	@echo "check: clean"
+
+crash: $(STAMP)  ## random faults on three Kafka brokers: MINUTES=60 SEED=7
+	@$(BIN)/python -m tests.crash --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 bench: $(STAMP)  ## every benchmark, one table each
 	@for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
