@@ -88,8 +88,11 @@ class Lane:
             self.next = max(self.next or 0, span.last + 1)
 
     def close_if_due(self, now: float) -> None:
-        """Close the open batch when it has grown old."""
-        if self.open is not None and self.open.due(self._limits, now):
+        """Close the open batch when it has grown old, unless one waits before it: then it may as well grow.
+
+        So a store that is slower than the batches' age gets fewer and larger inserts, not a queue of small ones.
+        """
+        if self.open is not None and not self.closed and self.open.due(self._limits, now):
             self.close()
 
     def landed(self, next_offset: int, now: float) -> None:
