@@ -1,10 +1,13 @@
 """Make `docs/metrics.md` from the metric table: `python -m warpmeter.schemas.document` (`make docs`)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from warpmeter.schemas.metrics import METRICS, SCALES, Metric
+from warpmeter.schemas import compared, equals
+from warpmeter.schemas.compared import Place
+from warpmeter.schemas.labels import LABELS
+from warpmeter.schemas.metrics import METRICS, SCALES, Metric, of_topic
 from warpmeter.schemas.topics import TOPICS, Topic
 
 TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
@@ -20,6 +23,11 @@ is not known is in `source_health`.
 Kinds: a *gauge* is a value of the instant, a *ratio* lies between 0 and 1, a *rate* is per second over the interval
 since the sample before, a *counter* only grows (and starts again when the driver or the host does). Sources stand in
 the order of preference.
+
+What is marked *kept* is in the windows of minutes and hours too (`gpu_heatmap_1m`, `host_windows_1m`,
+`device_windows_1m` and `_1h`), long after the raw rows are gone. The last columns say what the same metric is called
+in dynolog in DCGM and on its exporter's page, and in node exporter, where ours may
+be made of it: a rate of its counter, a share of its sum.
 """
 
 
@@ -29,27 +37,93 @@ def document() -> str:
     parts = [INTRODUCTION, *_scales()]
     for topic in TOPICS.values():
         if topic.name in measured:
-            parts += _section(topic, [metric for metric in METRICS if metric.topic == topic.name])
-    return "\n".join(parts)
+            parts += _section(topic, of_topic(topic.name))
+    return "\n".join([*parts, *_compared(), *_labels()])
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([f"| {' | '.join(heads)} |", "|" + "---|" * len(heads), *lines]) + "\n"
 
 
 def _scales() -> Iterator[str]:
-    yield "| stored suffix | read as | factor | unit |\n|---|---|---|---|"
-    for suffix, scale in SCALES.items():
-        read_as = f"`{scale.si_suffix}`" if scale.si_suffix else "–"
-        yield f"| `{suffix}` | {read_as} | {scale.factor:.10g} | {scale.unit} |"
-    yield ""
+    heads = ("stored suffix", "read as", "factor", "unit")
+    yield _table(
+        heads,
+        (
+            (f"`{suffix}`", _code(scale.si_suffix) or "–", f"{scale.factor:.10g}", scale.unit)
+            for suffix, scale in SCALES.items()
+        ),
+    )
 
 
-def _section(topic: Topic, metrics: Iterable[Metric]) -> Iterator[str]:
+def _section(topic: Topic, metrics: Sequence[Metric]) -> Iterator[str]:
     yield f"## {topic.table}\n"
     yield f"Topic `{topic.name}`, message `{topic.message}`: {topic.meaning}.\n"
-    yield "| name | stored column | unit | kind | meaning | sources |\n|---|---|---|---|---|---|"
-    for metric in metrics:
-        sources = ", ".join(metric.sources)
-        stored = f"`{metric.column}`" if metric.column != metric.name else "the same"
-        yield f"| `{metric.name}` | {stored} | {metric.unit} | {metric.kind} | {metric.meaning} | {sources} |"
-    yield ""
+    rows = [_row(metric) for metric in metrics]
+    heads = ("name", "stored column", "unit", "kind", "kept", "meaning", "sources", "dynolog", "DCGM", "node exporter")
+    told = [at for at in range(len(heads)) if any(row[at] for row in rows)]  # none that is empty
+    yield _table([heads[at] for at in told], ([row[at] for at in told] for row in rows))
+
+
+def _row(metric: Metric) -> tuple[str, ...]:
+    of = (metric.topic, metric.column)
+    return (
+        _code(metric.name),
+        _code(metric.column) if metric.column != metric.name else "the same",
+        metric.unit,
+        metric.kind,
+        "yes" if metric.rolled_up else "",
+        metric.meaning,
+        ", ".join(metric.sources),
+        ", ".join(_code(name) for name in equals.dynolog_names(*of)),
+        _code(equals.dcgm(*of)),
+        _code(equals.node_exporter(*of)),
+    )
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _compared() -> Iterator[str]:
+    yield "## Compared\n"
+    yield "What dynolog documents (its docs/Metrics.md), and where it stands here:\n"
+    yield _table(("dynolog", "column"), _theirs(compared.DYNOLOG_PAGE))
+    yield "DCGM's fields that dynolog reads:\n"
+    names = compared.DCGM_FIELDS
+    yield _table(
+        ("field", "dynolog", "column"),
+        ((str(number), *row) for number, row in zip(names, _theirs(names.values()), strict=True)),
+    )
+    yield "What else dynolog logs, or has code to read:\n"
+    others = (*compared.DYNOLOG_HOST, *compared.HOST_TIMES, *compared.DYNOLOG_RDMA, *compared.PRIORITY_PAUSES)
+    yield _table(("dynolog", "column"), _theirs((*others, "device", "dcgm_error")))
+    yield "The eight panels of AIBooster, and the column of the view `hosts` that shows each:\n"
+    yield _table(
+        ("panel", "column of `hosts`", "made of"),
+        (
+            (panel, _code(compared.HOST_COLUMNS[panel]), "; ".join(_place(place) for place in places))
+            for panel, places in compared.PANELS.items()
+        ),
+    )
+
+
+def _theirs(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for name in names:
+        yield _code(name.replace("{}", "<device>")), _place(compared.place_of(name))
+
+
+def _place(place: Place) -> str:
+    table = TOPICS[place.topic].table
+    name = next((metric.name for metric in of_topic(place.topic) if metric.column == place.field), place.field)
+    return f"`{table}.{name}`" + (f" ({place.note})" if place.note else "")
+
+
+def _labels() -> Iterator[str]:
+    yield "## Labels of a job\n"
+    yield "The keys of `job_events.labels` and `jobs.labels`; no other is ever sent.\n"
+    yield _table(("key", "what it tells"), ((_code(key), meaning) for key, meaning in LABELS.items()))
 
 
 def main() -> None:

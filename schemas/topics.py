@@ -11,6 +11,8 @@ from google.protobuf.message import Message
 from warpmeter.schemas.generated import (
     dead_letters_pb2,
     device_samples_pb2,
+    gpu_events_pb2,
+    gpu_processes_pb2,
     gpu_samples_pb2,
     host_samples_pb2,
     job_events_pb2,
@@ -65,8 +67,10 @@ class Topic:
 
 _TABLE: Final = (
     Topic("gpu-samples", gpu_samples_pb2.Envelope, "host", "one GPU or MIG instance, one instant"),
+    Topic("gpu-processes", gpu_processes_pb2.Envelope, "host", "one process on one GPU, every 10 s"),
+    Topic("gpu-events", gpu_events_pb2.Envelope, "host", "something happened to a GPU: an XID, raised or cleared"),
     Topic("host-samples", host_samples_pb2.Envelope, "host", "one host, one instant"),
-    Topic("device-samples", device_samples_pb2.Envelope, "host", "one NIC or disk, one instant"),
+    Topic("device-samples", device_samples_pb2.Envelope, "host", "one NIC, RDMA port, disk, mount, NUMA node, socket"),
     Topic("metric-samples", metric_samples_pb2.Envelope, "host", "one value of a scraped Prometheus exporter"),
     Topic("job-events", job_events_pb2.Envelope, "host", "a job's process tree started, runs, ended"),
     Topic("source-health", source_health_pb2.Envelope, "host", "how a source of an agent fares"),

@@ -9,7 +9,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class Envelope(_message.Message):
     __slots__ = ("rows",)
     class DeviceSample(_message.Message):
-        __slots__ = ("host", "ts", "period_ms", "kind", "device", "rx_kilobytes_per_s", "tx_kilobytes_per_s", "rx_packets_per_s", "tx_packets_per_s", "rx_errors_milli_per_s", "tx_errors_milli_per_s", "rx_drops_milli_per_s", "tx_drops_milli_per_s", "link_megabits_per_s", "link_up", "read_kilobytes_per_s", "write_kilobytes_per_s", "reads_milli_per_s", "writes_milli_per_s", "busy_permille", "queue_centi", "read_latency_microseconds", "write_latency_microseconds")
+        __slots__ = ("host", "ts", "period_ms", "kind", "device", "rx_kilobytes_per_s", "tx_kilobytes_per_s", "rx_packets_per_s", "tx_packets_per_s", "rx_errors_milli_per_s", "tx_errors_milli_per_s", "rx_drops_milli_per_s", "tx_drops_milli_per_s", "link_megabits_per_s", "link_up", "read_kilobytes_per_s", "write_kilobytes_per_s", "reads_milli_per_s", "writes_milli_per_s", "busy_permille", "queue_centi", "read_latency_microseconds", "write_latency_microseconds", "carrier_changes", "rx_pauses_milli_per_s", "tx_pauses_milli_per_s", "rx_prio_pauses_milli_per_s", "tx_prio_pauses_milli_per_s", "pause_storm_warnings", "pause_storm_errors", "rx_nic_drops_milli_per_s", "tx_nic_drops_milli_per_s", "cnp_sent_milli_per_s", "cnp_handled_milli_per_s", "ecn_marked_milli_per_s", "rdma_reads_per_s", "rdma_writes_per_s", "rdma_atomics_per_s", "tx_waits_per_s", "symbol_errors_milli_per_s", "sequence_errors_milli_per_s", "ack_timeouts_milli_per_s", "link_downs", "link_recoveries", "fs_type", "fs_source", "fs_total_mebibytes", "fs_used_mebibytes", "fs_available_mebibytes", "inodes_total", "inodes_used", "read_only", "ops_milli_per_s", "op_latency_microseconds", "retransmits_milli_per_s", "mem_total_mebibytes", "mem_used_mebibytes", "mem_free_mebibytes", "numa_hits_per_s", "numa_misses_per_s", "numa_foreign_per_s", "cpu_util_permille", "cpu_user_permille", "cpu_system_permille", "cpu_idle_permille", "instructions_mega_per_s", "cycles_mega_per_s", "l2_loads_kilo_per_s", "l2_misses_kilo_per_s", "l3_loads_kilo_per_s", "l3_misses_kilo_per_s", "l2_hit_ratio_permille", "l3_hit_ratio_permille", "memory_stall_permille", "mem_read_megabytes_per_s", "mem_write_megabytes_per_s")
         HOST_FIELD_NUMBER: _ClassVar[int]
         TS_FIELD_NUMBER: _ClassVar[int]
         PERIOD_MS_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +33,59 @@ class Envelope(_message.Message):
         QUEUE_CENTI_FIELD_NUMBER: _ClassVar[int]
         READ_LATENCY_MICROSECONDS_FIELD_NUMBER: _ClassVar[int]
         WRITE_LATENCY_MICROSECONDS_FIELD_NUMBER: _ClassVar[int]
+        CARRIER_CHANGES_FIELD_NUMBER: _ClassVar[int]
+        RX_PAUSES_MILLI_PER_S_FIELD_NUMBER: _ClassVar[int]
+        TX_PAUSES_MILLI_PER_S_FIELD_NUMBER: _ClassVar[int]
+        RX_PRIO_PAUSES_MILLI_PER_S_FIELD_NUMBER: _ClassVar[int]
+        TX_PRIO_PAUSES_MILLI_PER_S_FIELD_NUMBER: _ClassVar[int]
+        PAUSE_STORM_WARNINGS_FIELD_NUMBER: _ClassVar[int]
+        PAUSE_STORM_ERRORS_FIELD_NUMBER: _ClassVar[int]
+        RX_NIC_DROPS_MILLI_PER_S_FIELD_NUMBER: _ClassVar[int]
+        TX_NIC_DROPS_MILLI_PER_S_FIELD_NUMBER: _ClassVar[int]
+        CNP_SENT_MILLI_PER_S_FIELD_NUMBER: _ClassVar[int]
+        CNP_HANDLED_MILLI_PER_S_FIELD_NUMBER: _ClassVar[int]
+        ECN_MARKED_MILLI_PER_S_FIELD_NUMBER: _ClassVar[int]
+        RDMA_READS_PER_S_FIELD_NUMBER: _ClassVar[int]
+        RDMA_WRITES_PER_S_FIELD_NUMBER: _ClassVar[int]
+        RDMA_ATOMICS_PER_S_FIELD_NUMBER: _ClassVar[int]
+        TX_WAITS_PER_S_FIELD_NUMBER: _ClassVar[int]
+        SYMBOL_ERRORS_MILLI_PER_S_FIELD_NUMBER: _ClassVar[int]
+        SEQUENCE_ERRORS_MILLI_PER_S_FIELD_NUMBER: _ClassVar[int]
+        ACK_TIMEOUTS_MILLI_PER_S_FIELD_NUMBER: _ClassVar[int]
+        LINK_DOWNS_FIELD_NUMBER: _ClassVar[int]
+        LINK_RECOVERIES_FIELD_NUMBER: _ClassVar[int]
+        FS_TYPE_FIELD_NUMBER: _ClassVar[int]
+        FS_SOURCE_FIELD_NUMBER: _ClassVar[int]
+        FS_TOTAL_MEBIBYTES_FIELD_NUMBER: _ClassVar[int]
+        FS_USED_MEBIBYTES_FIELD_NUMBER: _ClassVar[int]
+        FS_AVAILABLE_MEBIBYTES_FIELD_NUMBER: _ClassVar[int]
+        INODES_TOTAL_FIELD_NUMBER: _ClassVar[int]
+        INODES_USED_FIELD_NUMBER: _ClassVar[int]
+        READ_ONLY_FIELD_NUMBER: _ClassVar[int]
+        OPS_MILLI_PER_S_FIELD_NUMBER: _ClassVar[int]
+        OP_LATENCY_MICROSECONDS_FIELD_NUMBER: _ClassVar[int]
+        RETRANSMITS_MILLI_PER_S_FIELD_NUMBER: _ClassVar[int]
+        MEM_TOTAL_MEBIBYTES_FIELD_NUMBER: _ClassVar[int]
+        MEM_USED_MEBIBYTES_FIELD_NUMBER: _ClassVar[int]
+        MEM_FREE_MEBIBYTES_FIELD_NUMBER: _ClassVar[int]
+        NUMA_HITS_PER_S_FIELD_NUMBER: _ClassVar[int]
+        NUMA_MISSES_PER_S_FIELD_NUMBER: _ClassVar[int]
+        NUMA_FOREIGN_PER_S_FIELD_NUMBER: _ClassVar[int]
+        CPU_UTIL_PERMILLE_FIELD_NUMBER: _ClassVar[int]
+        CPU_USER_PERMILLE_FIELD_NUMBER: _ClassVar[int]
+        CPU_SYSTEM_PERMILLE_FIELD_NUMBER: _ClassVar[int]
+        CPU_IDLE_PERMILLE_FIELD_NUMBER: _ClassVar[int]
+        INSTRUCTIONS_MEGA_PER_S_FIELD_NUMBER: _ClassVar[int]
+        CYCLES_MEGA_PER_S_FIELD_NUMBER: _ClassVar[int]
+        L2_LOADS_KILO_PER_S_FIELD_NUMBER: _ClassVar[int]
+        L2_MISSES_KILO_PER_S_FIELD_NUMBER: _ClassVar[int]
+        L3_LOADS_KILO_PER_S_FIELD_NUMBER: _ClassVar[int]
+        L3_MISSES_KILO_PER_S_FIELD_NUMBER: _ClassVar[int]
+        L2_HIT_RATIO_PERMILLE_FIELD_NUMBER: _ClassVar[int]
+        L3_HIT_RATIO_PERMILLE_FIELD_NUMBER: _ClassVar[int]
+        MEMORY_STALL_PERMILLE_FIELD_NUMBER: _ClassVar[int]
+        MEM_READ_MEGABYTES_PER_S_FIELD_NUMBER: _ClassVar[int]
+        MEM_WRITE_MEGABYTES_PER_S_FIELD_NUMBER: _ClassVar[int]
         host: str
         ts: float
         period_ms: int
@@ -56,7 +109,60 @@ class Envelope(_message.Message):
         queue_centi: int
         read_latency_microseconds: int
         write_latency_microseconds: int
-        def __init__(self, host: _Optional[str] = ..., ts: _Optional[float] = ..., period_ms: _Optional[int] = ..., kind: _Optional[str] = ..., device: _Optional[str] = ..., rx_kilobytes_per_s: _Optional[int] = ..., tx_kilobytes_per_s: _Optional[int] = ..., rx_packets_per_s: _Optional[int] = ..., tx_packets_per_s: _Optional[int] = ..., rx_errors_milli_per_s: _Optional[int] = ..., tx_errors_milli_per_s: _Optional[int] = ..., rx_drops_milli_per_s: _Optional[int] = ..., tx_drops_milli_per_s: _Optional[int] = ..., link_megabits_per_s: _Optional[int] = ..., link_up: _Optional[bool] = ..., read_kilobytes_per_s: _Optional[int] = ..., write_kilobytes_per_s: _Optional[int] = ..., reads_milli_per_s: _Optional[int] = ..., writes_milli_per_s: _Optional[int] = ..., busy_permille: _Optional[int] = ..., queue_centi: _Optional[int] = ..., read_latency_microseconds: _Optional[int] = ..., write_latency_microseconds: _Optional[int] = ...) -> None: ...
+        carrier_changes: int
+        rx_pauses_milli_per_s: int
+        tx_pauses_milli_per_s: int
+        rx_prio_pauses_milli_per_s: int
+        tx_prio_pauses_milli_per_s: int
+        pause_storm_warnings: int
+        pause_storm_errors: int
+        rx_nic_drops_milli_per_s: int
+        tx_nic_drops_milli_per_s: int
+        cnp_sent_milli_per_s: int
+        cnp_handled_milli_per_s: int
+        ecn_marked_milli_per_s: int
+        rdma_reads_per_s: int
+        rdma_writes_per_s: int
+        rdma_atomics_per_s: int
+        tx_waits_per_s: int
+        symbol_errors_milli_per_s: int
+        sequence_errors_milli_per_s: int
+        ack_timeouts_milli_per_s: int
+        link_downs: int
+        link_recoveries: int
+        fs_type: str
+        fs_source: str
+        fs_total_mebibytes: int
+        fs_used_mebibytes: int
+        fs_available_mebibytes: int
+        inodes_total: int
+        inodes_used: int
+        read_only: bool
+        ops_milli_per_s: int
+        op_latency_microseconds: int
+        retransmits_milli_per_s: int
+        mem_total_mebibytes: int
+        mem_used_mebibytes: int
+        mem_free_mebibytes: int
+        numa_hits_per_s: int
+        numa_misses_per_s: int
+        numa_foreign_per_s: int
+        cpu_util_permille: int
+        cpu_user_permille: int
+        cpu_system_permille: int
+        cpu_idle_permille: int
+        instructions_mega_per_s: int
+        cycles_mega_per_s: int
+        l2_loads_kilo_per_s: int
+        l2_misses_kilo_per_s: int
+        l3_loads_kilo_per_s: int
+        l3_misses_kilo_per_s: int
+        l2_hit_ratio_permille: int
+        l3_hit_ratio_permille: int
+        memory_stall_permille: int
+        mem_read_megabytes_per_s: int
+        mem_write_megabytes_per_s: int
+        def __init__(self, host: _Optional[str] = ..., ts: _Optional[float] = ..., period_ms: _Optional[int] = ..., kind: _Optional[str] = ..., device: _Optional[str] = ..., rx_kilobytes_per_s: _Optional[int] = ..., tx_kilobytes_per_s: _Optional[int] = ..., rx_packets_per_s: _Optional[int] = ..., tx_packets_per_s: _Optional[int] = ..., rx_errors_milli_per_s: _Optional[int] = ..., tx_errors_milli_per_s: _Optional[int] = ..., rx_drops_milli_per_s: _Optional[int] = ..., tx_drops_milli_per_s: _Optional[int] = ..., link_megabits_per_s: _Optional[int] = ..., link_up: _Optional[bool] = ..., read_kilobytes_per_s: _Optional[int] = ..., write_kilobytes_per_s: _Optional[int] = ..., reads_milli_per_s: _Optional[int] = ..., writes_milli_per_s: _Optional[int] = ..., busy_permille: _Optional[int] = ..., queue_centi: _Optional[int] = ..., read_latency_microseconds: _Optional[int] = ..., write_latency_microseconds: _Optional[int] = ..., carrier_changes: _Optional[int] = ..., rx_pauses_milli_per_s: _Optional[int] = ..., tx_pauses_milli_per_s: _Optional[int] = ..., rx_prio_pauses_milli_per_s: _Optional[int] = ..., tx_prio_pauses_milli_per_s: _Optional[int] = ..., pause_storm_warnings: _Optional[int] = ..., pause_storm_errors: _Optional[int] = ..., rx_nic_drops_milli_per_s: _Optional[int] = ..., tx_nic_drops_milli_per_s: _Optional[int] = ..., cnp_sent_milli_per_s: _Optional[int] = ..., cnp_handled_milli_per_s: _Optional[int] = ..., ecn_marked_milli_per_s: _Optional[int] = ..., rdma_reads_per_s: _Optional[int] = ..., rdma_writes_per_s: _Optional[int] = ..., rdma_atomics_per_s: _Optional[int] = ..., tx_waits_per_s: _Optional[int] = ..., symbol_errors_milli_per_s: _Optional[int] = ..., sequence_errors_milli_per_s: _Optional[int] = ..., ack_timeouts_milli_per_s: _Optional[int] = ..., link_downs: _Optional[int] = ..., link_recoveries: _Optional[int] = ..., fs_type: _Optional[str] = ..., fs_source: _Optional[str] = ..., fs_total_mebibytes: _Optional[int] = ..., fs_used_mebibytes: _Optional[int] = ..., fs_available_mebibytes: _Optional[int] = ..., inodes_total: _Optional[int] = ..., inodes_used: _Optional[int] = ..., read_only: _Optional[bool] = ..., ops_milli_per_s: _Optional[int] = ..., op_latency_microseconds: _Optional[int] = ..., retransmits_milli_per_s: _Optional[int] = ..., mem_total_mebibytes: _Optional[int] = ..., mem_used_mebibytes: _Optional[int] = ..., mem_free_mebibytes: _Optional[int] = ..., numa_hits_per_s: _Optional[int] = ..., numa_misses_per_s: _Optional[int] = ..., numa_foreign_per_s: _Optional[int] = ..., cpu_util_permille: _Optional[int] = ..., cpu_user_permille: _Optional[int] = ..., cpu_system_permille: _Optional[int] = ..., cpu_idle_permille: _Optional[int] = ..., instructions_mega_per_s: _Optional[int] = ..., cycles_mega_per_s: _Optional[int] = ..., l2_loads_kilo_per_s: _Optional[int] = ..., l2_misses_kilo_per_s: _Optional[int] = ..., l3_loads_kilo_per_s: _Optional[int] = ..., l3_misses_kilo_per_s: _Optional[int] = ..., l2_hit_ratio_permille: _Optional[int] = ..., l3_hit_ratio_permille: _Optional[int] = ..., memory_stall_permille: _Optional[int] = ..., mem_read_megabytes_per_s: _Optional[int] = ..., mem_write_megabytes_per_s: _Optional[int] = ...) -> None: ...
     ROWS_FIELD_NUMBER: _ClassVar[int]
     rows: _containers.RepeatedCompositeFieldContainer[Envelope.DeviceSample]
     def __init__(self, rows: _Optional[_Iterable[_Union[Envelope.DeviceSample, _Mapping]]] = ...) -> None: ...

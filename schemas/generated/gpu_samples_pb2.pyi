@@ -9,7 +9,14 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class Envelope(_message.Message):
     __slots__ = ("rows",)
     class GpuSample(_message.Message):
-        __slots__ = ("host", "ts", "period_ms", "gpu", "uuid", "model", "gpu_instance", "compute_instance", "job_ids", "gpu_util_permille", "mem_copy_util_permille", "sm_active_permille", "sm_occupancy_permille", "tensor_active_permille", "dram_active_permille", "fp16_active_permille", "fp32_active_permille", "fp64_active_permille", "encoder_util_permille", "decoder_util_permille", "fb_used_mebibytes", "fb_total_mebibytes", "fb_reserved_mebibytes", "power_deciwatts", "power_limit_deciwatts", "energy_joules", "temperature_celsius", "mem_temperature_celsius", "fan_permille", "sm_clock_megahertz", "mem_clock_megahertz", "throttle_reasons", "performance_state", "pcie_tx_megabytes_per_s", "pcie_rx_megabytes_per_s", "nvlink_tx_megabytes_per_s", "nvlink_rx_megabytes_per_s", "pcie_link_generation", "pcie_link_width", "pcie_replays", "ecc_corrected_errors", "ecc_uncorrected_errors", "remapped_rows_corrected", "remapped_rows_uncorrected", "processes")
+        __slots__ = ("host", "ts", "period_ms", "gpu", "uuid", "model", "gpu_instance", "compute_instance", "job_ids", "gpu_util_permille", "mem_copy_util_permille", "sm_active_permille", "sm_occupancy_permille", "tensor_active_permille", "dram_active_permille", "fp16_active_permille", "fp32_active_permille", "fp64_active_permille", "encoder_util_permille", "decoder_util_permille", "fb_used_mebibytes", "fb_total_mebibytes", "fb_reserved_mebibytes", "power_deciwatts", "power_limit_deciwatts", "energy_joules", "temperature_celsius", "mem_temperature_celsius", "fan_permille", "sm_clock_megahertz", "mem_clock_megahertz", "throttle_reasons", "performance_state", "pcie_tx_megabytes_per_s", "pcie_rx_megabytes_per_s", "nvlink_tx_megabytes_per_s", "nvlink_rx_megabytes_per_s", "pcie_link_generation", "pcie_link_width", "pcie_replays", "ecc_corrected_errors", "ecc_uncorrected_errors", "remapped_rows_corrected", "remapped_rows_uncorrected", "processes", "graphics_active_permille", "power_limit_default_deciwatts", "power_limit_min_deciwatts", "power_limit_max_deciwatts", "temperature_slowdown_celsius", "temperature_shutdown_celsius", "graphics_clock_megahertz", "video_clock_megahertz", "sm_clock_max_megahertz", "mem_clock_max_megahertz", "bar1_used_mebibytes", "bar1_total_mebibytes", "nvlink_crc_errors", "nvlink_replay_errors", "nvlink_recovery_errors", "nvlink_links_up", "ecc_enabled", "ecc_corrected_dram_errors", "ecc_uncorrected_dram_errors", "ecc_corrected_sram_errors", "ecc_uncorrected_sram_errors", "ecc_corrected_lifetime_errors", "ecc_uncorrected_lifetime_errors", "retired_pages_corrected", "retired_pages_uncorrected", "remap_pending", "remap_failed", "persistence_mode", "compute_mode", "pcie_link_generation_max", "pcie_link_width_max", "minor_number", "job_share_permille", "column_sources", "driver_version")
+        class ColumnSourcesEntry(_message.Message):
+            __slots__ = ("key", "value")
+            KEY_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            key: str
+            value: str
+            def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
         HOST_FIELD_NUMBER: _ClassVar[int]
         TS_FIELD_NUMBER: _ClassVar[int]
         PERIOD_MS_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +62,41 @@ class Envelope(_message.Message):
         REMAPPED_ROWS_CORRECTED_FIELD_NUMBER: _ClassVar[int]
         REMAPPED_ROWS_UNCORRECTED_FIELD_NUMBER: _ClassVar[int]
         PROCESSES_FIELD_NUMBER: _ClassVar[int]
+        GRAPHICS_ACTIVE_PERMILLE_FIELD_NUMBER: _ClassVar[int]
+        POWER_LIMIT_DEFAULT_DECIWATTS_FIELD_NUMBER: _ClassVar[int]
+        POWER_LIMIT_MIN_DECIWATTS_FIELD_NUMBER: _ClassVar[int]
+        POWER_LIMIT_MAX_DECIWATTS_FIELD_NUMBER: _ClassVar[int]
+        TEMPERATURE_SLOWDOWN_CELSIUS_FIELD_NUMBER: _ClassVar[int]
+        TEMPERATURE_SHUTDOWN_CELSIUS_FIELD_NUMBER: _ClassVar[int]
+        GRAPHICS_CLOCK_MEGAHERTZ_FIELD_NUMBER: _ClassVar[int]
+        VIDEO_CLOCK_MEGAHERTZ_FIELD_NUMBER: _ClassVar[int]
+        SM_CLOCK_MAX_MEGAHERTZ_FIELD_NUMBER: _ClassVar[int]
+        MEM_CLOCK_MAX_MEGAHERTZ_FIELD_NUMBER: _ClassVar[int]
+        BAR1_USED_MEBIBYTES_FIELD_NUMBER: _ClassVar[int]
+        BAR1_TOTAL_MEBIBYTES_FIELD_NUMBER: _ClassVar[int]
+        NVLINK_CRC_ERRORS_FIELD_NUMBER: _ClassVar[int]
+        NVLINK_REPLAY_ERRORS_FIELD_NUMBER: _ClassVar[int]
+        NVLINK_RECOVERY_ERRORS_FIELD_NUMBER: _ClassVar[int]
+        NVLINK_LINKS_UP_FIELD_NUMBER: _ClassVar[int]
+        ECC_ENABLED_FIELD_NUMBER: _ClassVar[int]
+        ECC_CORRECTED_DRAM_ERRORS_FIELD_NUMBER: _ClassVar[int]
+        ECC_UNCORRECTED_DRAM_ERRORS_FIELD_NUMBER: _ClassVar[int]
+        ECC_CORRECTED_SRAM_ERRORS_FIELD_NUMBER: _ClassVar[int]
+        ECC_UNCORRECTED_SRAM_ERRORS_FIELD_NUMBER: _ClassVar[int]
+        ECC_CORRECTED_LIFETIME_ERRORS_FIELD_NUMBER: _ClassVar[int]
+        ECC_UNCORRECTED_LIFETIME_ERRORS_FIELD_NUMBER: _ClassVar[int]
+        RETIRED_PAGES_CORRECTED_FIELD_NUMBER: _ClassVar[int]
+        RETIRED_PAGES_UNCORRECTED_FIELD_NUMBER: _ClassVar[int]
+        REMAP_PENDING_FIELD_NUMBER: _ClassVar[int]
+        REMAP_FAILED_FIELD_NUMBER: _ClassVar[int]
+        PERSISTENCE_MODE_FIELD_NUMBER: _ClassVar[int]
+        COMPUTE_MODE_FIELD_NUMBER: _ClassVar[int]
+        PCIE_LINK_GENERATION_MAX_FIELD_NUMBER: _ClassVar[int]
+        PCIE_LINK_WIDTH_MAX_FIELD_NUMBER: _ClassVar[int]
+        MINOR_NUMBER_FIELD_NUMBER: _ClassVar[int]
+        JOB_SHARE_PERMILLE_FIELD_NUMBER: _ClassVar[int]
+        COLUMN_SOURCES_FIELD_NUMBER: _ClassVar[int]
+        DRIVER_VERSION_FIELD_NUMBER: _ClassVar[int]
         host: str
         ts: float
         period_ms: int
@@ -100,7 +142,42 @@ class Envelope(_message.Message):
         remapped_rows_corrected: int
         remapped_rows_uncorrected: int
         processes: int
-        def __init__(self, host: _Optional[str] = ..., ts: _Optional[float] = ..., period_ms: _Optional[int] = ..., gpu: _Optional[int] = ..., uuid: _Optional[str] = ..., model: _Optional[str] = ..., gpu_instance: _Optional[int] = ..., compute_instance: _Optional[int] = ..., job_ids: _Optional[_Iterable[str]] = ..., gpu_util_permille: _Optional[int] = ..., mem_copy_util_permille: _Optional[int] = ..., sm_active_permille: _Optional[int] = ..., sm_occupancy_permille: _Optional[int] = ..., tensor_active_permille: _Optional[int] = ..., dram_active_permille: _Optional[int] = ..., fp16_active_permille: _Optional[int] = ..., fp32_active_permille: _Optional[int] = ..., fp64_active_permille: _Optional[int] = ..., encoder_util_permille: _Optional[int] = ..., decoder_util_permille: _Optional[int] = ..., fb_used_mebibytes: _Optional[int] = ..., fb_total_mebibytes: _Optional[int] = ..., fb_reserved_mebibytes: _Optional[int] = ..., power_deciwatts: _Optional[int] = ..., power_limit_deciwatts: _Optional[int] = ..., energy_joules: _Optional[int] = ..., temperature_celsius: _Optional[int] = ..., mem_temperature_celsius: _Optional[int] = ..., fan_permille: _Optional[int] = ..., sm_clock_megahertz: _Optional[int] = ..., mem_clock_megahertz: _Optional[int] = ..., throttle_reasons: _Optional[int] = ..., performance_state: _Optional[int] = ..., pcie_tx_megabytes_per_s: _Optional[int] = ..., pcie_rx_megabytes_per_s: _Optional[int] = ..., nvlink_tx_megabytes_per_s: _Optional[int] = ..., nvlink_rx_megabytes_per_s: _Optional[int] = ..., pcie_link_generation: _Optional[int] = ..., pcie_link_width: _Optional[int] = ..., pcie_replays: _Optional[int] = ..., ecc_corrected_errors: _Optional[int] = ..., ecc_uncorrected_errors: _Optional[int] = ..., remapped_rows_corrected: _Optional[int] = ..., remapped_rows_uncorrected: _Optional[int] = ..., processes: _Optional[int] = ...) -> None: ...
+        graphics_active_permille: int
+        power_limit_default_deciwatts: int
+        power_limit_min_deciwatts: int
+        power_limit_max_deciwatts: int
+        temperature_slowdown_celsius: int
+        temperature_shutdown_celsius: int
+        graphics_clock_megahertz: int
+        video_clock_megahertz: int
+        sm_clock_max_megahertz: int
+        mem_clock_max_megahertz: int
+        bar1_used_mebibytes: int
+        bar1_total_mebibytes: int
+        nvlink_crc_errors: int
+        nvlink_replay_errors: int
+        nvlink_recovery_errors: int
+        nvlink_links_up: int
+        ecc_enabled: bool
+        ecc_corrected_dram_errors: int
+        ecc_uncorrected_dram_errors: int
+        ecc_corrected_sram_errors: int
+        ecc_uncorrected_sram_errors: int
+        ecc_corrected_lifetime_errors: int
+        ecc_uncorrected_lifetime_errors: int
+        retired_pages_corrected: int
+        retired_pages_uncorrected: int
+        remap_pending: bool
+        remap_failed: bool
+        persistence_mode: bool
+        compute_mode: int
+        pcie_link_generation_max: int
+        pcie_link_width_max: int
+        minor_number: int
+        job_share_permille: _containers.RepeatedScalarFieldContainer[int]
+        column_sources: _containers.ScalarMap[str, str]
+        driver_version: str
+        def __init__(self, host: _Optional[str] = ..., ts: _Optional[float] = ..., period_ms: _Optional[int] = ..., gpu: _Optional[int] = ..., uuid: _Optional[str] = ..., model: _Optional[str] = ..., gpu_instance: _Optional[int] = ..., compute_instance: _Optional[int] = ..., job_ids: _Optional[_Iterable[str]] = ..., gpu_util_permille: _Optional[int] = ..., mem_copy_util_permille: _Optional[int] = ..., sm_active_permille: _Optional[int] = ..., sm_occupancy_permille: _Optional[int] = ..., tensor_active_permille: _Optional[int] = ..., dram_active_permille: _Optional[int] = ..., fp16_active_permille: _Optional[int] = ..., fp32_active_permille: _Optional[int] = ..., fp64_active_permille: _Optional[int] = ..., encoder_util_permille: _Optional[int] = ..., decoder_util_permille: _Optional[int] = ..., fb_used_mebibytes: _Optional[int] = ..., fb_total_mebibytes: _Optional[int] = ..., fb_reserved_mebibytes: _Optional[int] = ..., power_deciwatts: _Optional[int] = ..., power_limit_deciwatts: _Optional[int] = ..., energy_joules: _Optional[int] = ..., temperature_celsius: _Optional[int] = ..., mem_temperature_celsius: _Optional[int] = ..., fan_permille: _Optional[int] = ..., sm_clock_megahertz: _Optional[int] = ..., mem_clock_megahertz: _Optional[int] = ..., throttle_reasons: _Optional[int] = ..., performance_state: _Optional[int] = ..., pcie_tx_megabytes_per_s: _Optional[int] = ..., pcie_rx_megabytes_per_s: _Optional[int] = ..., nvlink_tx_megabytes_per_s: _Optional[int] = ..., nvlink_rx_megabytes_per_s: _Optional[int] = ..., pcie_link_generation: _Optional[int] = ..., pcie_link_width: _Optional[int] = ..., pcie_replays: _Optional[int] = ..., ecc_corrected_errors: _Optional[int] = ..., ecc_uncorrected_errors: _Optional[int] = ..., remapped_rows_corrected: _Optional[int] = ..., remapped_rows_uncorrected: _Optional[int] = ..., processes: _Optional[int] = ..., graphics_active_permille: _Optional[int] = ..., power_limit_default_deciwatts: _Optional[int] = ..., power_limit_min_deciwatts: _Optional[int] = ..., power_limit_max_deciwatts: _Optional[int] = ..., temperature_slowdown_celsius: _Optional[int] = ..., temperature_shutdown_celsius: _Optional[int] = ..., graphics_clock_megahertz: _Optional[int] = ..., video_clock_megahertz: _Optional[int] = ..., sm_clock_max_megahertz: _Optional[int] = ..., mem_clock_max_megahertz: _Optional[int] = ..., bar1_used_mebibytes: _Optional[int] = ..., bar1_total_mebibytes: _Optional[int] = ..., nvlink_crc_errors: _Optional[int] = ..., nvlink_replay_errors: _Optional[int] = ..., nvlink_recovery_errors: _Optional[int] = ..., nvlink_links_up: _Optional[int] = ..., ecc_enabled: _Optional[bool] = ..., ecc_corrected_dram_errors: _Optional[int] = ..., ecc_uncorrected_dram_errors: _Optional[int] = ..., ecc_corrected_sram_errors: _Optional[int] = ..., ecc_uncorrected_sram_errors: _Optional[int] = ..., ecc_corrected_lifetime_errors: _Optional[int] = ..., ecc_uncorrected_lifetime_errors: _Optional[int] = ..., retired_pages_corrected: _Optional[int] = ..., retired_pages_uncorrected: _Optional[int] = ..., remap_pending: _Optional[bool] = ..., remap_failed: _Optional[bool] = ..., persistence_mode: _Optional[bool] = ..., compute_mode: _Optional[int] = ..., pcie_link_generation_max: _Optional[int] = ..., pcie_link_width_max: _Optional[int] = ..., minor_number: _Optional[int] = ..., job_share_permille: _Optional[_Iterable[int]] = ..., column_sources: _Optional[_Mapping[str, str]] = ..., driver_version: _Optional[str] = ...) -> None: ...
     ROWS_FIELD_NUMBER: _ClassVar[int]
     rows: _containers.RepeatedCompositeFieldContainer[Envelope.GpuSample]
     def __init__(self, rows: _Optional[_Iterable[_Union[Envelope.GpuSample, _Mapping]]] = ...) -> None: ...

@@ -9,7 +9,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class Envelope(_message.Message):
     __slots__ = ("rows",)
     class HostSample(_message.Message):
-        __slots__ = ("host", "ts", "period_ms", "agent_version", "kernel", "uptime_s", "cores", "cpu_util_permille", "cpu_user_permille", "cpu_nice_permille", "cpu_system_permille", "cpu_iowait_permille", "cpu_irq_permille", "cpu_softirq_permille", "cpu_steal_permille", "cpu_idle_permille", "core_busy_min_permille", "core_busy_p50_permille", "core_busy_p90_permille", "core_busy_max_permille", "load1_centi", "load5_centi", "load15_centi", "procs_running", "procs_blocked", "processes", "context_switches_per_s", "interrupts_per_s", "forks_per_s", "mem_total_mebibytes", "mem_available_mebibytes", "mem_free_mebibytes", "mem_cached_mebibytes", "mem_buffers_mebibytes", "mem_dirty_mebibytes", "mem_shared_mebibytes", "swap_total_mebibytes", "swap_used_mebibytes", "swap_in_kilobytes_per_s", "swap_out_kilobytes_per_s", "major_faults_per_s", "psi_cpu_some_permille", "psi_cpu_full_permille", "psi_memory_some_permille", "psi_memory_full_permille", "psi_io_some_permille", "psi_io_full_permille")
+        __slots__ = ("host", "ts", "period_ms", "agent_version", "kernel", "uptime_s", "cores", "cpu_util_permille", "cpu_user_permille", "cpu_nice_permille", "cpu_system_permille", "cpu_iowait_permille", "cpu_irq_permille", "cpu_softirq_permille", "cpu_steal_permille", "cpu_idle_permille", "core_busy_min_permille", "core_busy_p50_permille", "core_busy_p90_permille", "core_busy_max_permille", "load1_centi", "load5_centi", "load15_centi", "procs_running", "procs_blocked", "processes", "context_switches_per_s", "interrupts_per_s", "forks_per_s", "mem_total_mebibytes", "mem_available_mebibytes", "mem_free_mebibytes", "mem_cached_mebibytes", "mem_buffers_mebibytes", "mem_dirty_mebibytes", "mem_shared_mebibytes", "swap_total_mebibytes", "swap_used_mebibytes", "swap_in_kilobytes_per_s", "swap_out_kilobytes_per_s", "major_faults_per_s", "psi_cpu_some_permille", "psi_cpu_full_permille", "psi_memory_some_permille", "psi_memory_full_permille", "psi_io_some_permille", "psi_io_full_permille", "oom_kills", "mem_huge_total_mebibytes", "mem_huge_free_mebibytes", "mem_anonymous_mebibytes", "mem_slab_mebibytes", "files_open", "tcp_established", "tcp_retransmits_milli_per_s", "udp_errors_milli_per_s", "direct_reclaims_per_s", "compaction_stalls_milli_per_s", "refaults_per_s")
         HOST_FIELD_NUMBER: _ClassVar[int]
         TS_FIELD_NUMBER: _ClassVar[int]
         PERIOD_MS_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +57,18 @@ class Envelope(_message.Message):
         PSI_MEMORY_FULL_PERMILLE_FIELD_NUMBER: _ClassVar[int]
         PSI_IO_SOME_PERMILLE_FIELD_NUMBER: _ClassVar[int]
         PSI_IO_FULL_PERMILLE_FIELD_NUMBER: _ClassVar[int]
+        OOM_KILLS_FIELD_NUMBER: _ClassVar[int]
+        MEM_HUGE_TOTAL_MEBIBYTES_FIELD_NUMBER: _ClassVar[int]
+        MEM_HUGE_FREE_MEBIBYTES_FIELD_NUMBER: _ClassVar[int]
+        MEM_ANONYMOUS_MEBIBYTES_FIELD_NUMBER: _ClassVar[int]
+        MEM_SLAB_MEBIBYTES_FIELD_NUMBER: _ClassVar[int]
+        FILES_OPEN_FIELD_NUMBER: _ClassVar[int]
+        TCP_ESTABLISHED_FIELD_NUMBER: _ClassVar[int]
+        TCP_RETRANSMITS_MILLI_PER_S_FIELD_NUMBER: _ClassVar[int]
+        UDP_ERRORS_MILLI_PER_S_FIELD_NUMBER: _ClassVar[int]
+        DIRECT_RECLAIMS_PER_S_FIELD_NUMBER: _ClassVar[int]
+        COMPACTION_STALLS_MILLI_PER_S_FIELD_NUMBER: _ClassVar[int]
+        REFAULTS_PER_S_FIELD_NUMBER: _ClassVar[int]
         host: str
         ts: float
         period_ms: int
@@ -104,7 +116,19 @@ class Envelope(_message.Message):
         psi_memory_full_permille: int
         psi_io_some_permille: int
         psi_io_full_permille: int
-        def __init__(self, host: _Optional[str] = ..., ts: _Optional[float] = ..., period_ms: _Optional[int] = ..., agent_version: _Optional[str] = ..., kernel: _Optional[str] = ..., uptime_s: _Optional[int] = ..., cores: _Optional[int] = ..., cpu_util_permille: _Optional[int] = ..., cpu_user_permille: _Optional[int] = ..., cpu_nice_permille: _Optional[int] = ..., cpu_system_permille: _Optional[int] = ..., cpu_iowait_permille: _Optional[int] = ..., cpu_irq_permille: _Optional[int] = ..., cpu_softirq_permille: _Optional[int] = ..., cpu_steal_permille: _Optional[int] = ..., cpu_idle_permille: _Optional[int] = ..., core_busy_min_permille: _Optional[int] = ..., core_busy_p50_permille: _Optional[int] = ..., core_busy_p90_permille: _Optional[int] = ..., core_busy_max_permille: _Optional[int] = ..., load1_centi: _Optional[int] = ..., load5_centi: _Optional[int] = ..., load15_centi: _Optional[int] = ..., procs_running: _Optional[int] = ..., procs_blocked: _Optional[int] = ..., processes: _Optional[int] = ..., context_switches_per_s: _Optional[int] = ..., interrupts_per_s: _Optional[int] = ..., forks_per_s: _Optional[int] = ..., mem_total_mebibytes: _Optional[int] = ..., mem_available_mebibytes: _Optional[int] = ..., mem_free_mebibytes: _Optional[int] = ..., mem_cached_mebibytes: _Optional[int] = ..., mem_buffers_mebibytes: _Optional[int] = ..., mem_dirty_mebibytes: _Optional[int] = ..., mem_shared_mebibytes: _Optional[int] = ..., swap_total_mebibytes: _Optional[int] = ..., swap_used_mebibytes: _Optional[int] = ..., swap_in_kilobytes_per_s: _Optional[int] = ..., swap_out_kilobytes_per_s: _Optional[int] = ..., major_faults_per_s: _Optional[int] = ..., psi_cpu_some_permille: _Optional[int] = ..., psi_cpu_full_permille: _Optional[int] = ..., psi_memory_some_permille: _Optional[int] = ..., psi_memory_full_permille: _Optional[int] = ..., psi_io_some_permille: _Optional[int] = ..., psi_io_full_permille: _Optional[int] = ...) -> None: ...
+        oom_kills: int
+        mem_huge_total_mebibytes: int
+        mem_huge_free_mebibytes: int
+        mem_anonymous_mebibytes: int
+        mem_slab_mebibytes: int
+        files_open: int
+        tcp_established: int
+        tcp_retransmits_milli_per_s: int
+        udp_errors_milli_per_s: int
+        direct_reclaims_per_s: int
+        compaction_stalls_milli_per_s: int
+        refaults_per_s: int
+        def __init__(self, host: _Optional[str] = ..., ts: _Optional[float] = ..., period_ms: _Optional[int] = ..., agent_version: _Optional[str] = ..., kernel: _Optional[str] = ..., uptime_s: _Optional[int] = ..., cores: _Optional[int] = ..., cpu_util_permille: _Optional[int] = ..., cpu_user_permille: _Optional[int] = ..., cpu_nice_permille: _Optional[int] = ..., cpu_system_permille: _Optional[int] = ..., cpu_iowait_permille: _Optional[int] = ..., cpu_irq_permille: _Optional[int] = ..., cpu_softirq_permille: _Optional[int] = ..., cpu_steal_permille: _Optional[int] = ..., cpu_idle_permille: _Optional[int] = ..., core_busy_min_permille: _Optional[int] = ..., core_busy_p50_permille: _Optional[int] = ..., core_busy_p90_permille: _Optional[int] = ..., core_busy_max_permille: _Optional[int] = ..., load1_centi: _Optional[int] = ..., load5_centi: _Optional[int] = ..., load15_centi: _Optional[int] = ..., procs_running: _Optional[int] = ..., procs_blocked: _Optional[int] = ..., processes: _Optional[int] = ..., context_switches_per_s: _Optional[int] = ..., interrupts_per_s: _Optional[int] = ..., forks_per_s: _Optional[int] = ..., mem_total_mebibytes: _Optional[int] = ..., mem_available_mebibytes: _Optional[int] = ..., mem_free_mebibytes: _Optional[int] = ..., mem_cached_mebibytes: _Optional[int] = ..., mem_buffers_mebibytes: _Optional[int] = ..., mem_dirty_mebibytes: _Optional[int] = ..., mem_shared_mebibytes: _Optional[int] = ..., swap_total_mebibytes: _Optional[int] = ..., swap_used_mebibytes: _Optional[int] = ..., swap_in_kilobytes_per_s: _Optional[int] = ..., swap_out_kilobytes_per_s: _Optional[int] = ..., major_faults_per_s: _Optional[int] = ..., psi_cpu_some_permille: _Optional[int] = ..., psi_cpu_full_permille: _Optional[int] = ..., psi_memory_some_permille: _Optional[int] = ..., psi_memory_full_permille: _Optional[int] = ..., psi_io_some_permille: _Optional[int] = ..., psi_io_full_permille: _Optional[int] = ..., oom_kills: _Optional[int] = ..., mem_huge_total_mebibytes: _Optional[int] = ..., mem_huge_free_mebibytes: _Optional[int] = ..., mem_anonymous_mebibytes: _Optional[int] = ..., mem_slab_mebibytes: _Optional[int] = ..., files_open: _Optional[int] = ..., tcp_established: _Optional[int] = ..., tcp_retransmits_milli_per_s: _Optional[int] = ..., udp_errors_milli_per_s: _Optional[int] = ..., direct_reclaims_per_s: _Optional[int] = ..., compaction_stalls_milli_per_s: _Optional[int] = ..., refaults_per_s: _Optional[int] = ...) -> None: ...
     ROWS_FIELD_NUMBER: _ClassVar[int]
     rows: _containers.RepeatedCompositeFieldContainer[Envelope.HostSample]
     def __init__(self, rows: _Optional[_Iterable[_Union[Envelope.HostSample, _Mapping]]] = ...) -> None: ...

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14metric_samples.proto\x12\x1bwarpmeter.metric_samples.v1\"\xb6\x02\n\x08\x45nvelope\x12@\n\x04rows\x18\x01 \x03(\x0b\x32\x32.warpmeter.metric_samples.v1.Envelope.MetricSample\x1a\xe7\x01\n\x0cMetricSample\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\n\n\x02ts\x18\x02 \x01(\x01\x12\x11\n\tperiod_ms\x18\x03 \x01(\r\x12\x0e\n\x06source\x18\x04 \x01(\t\x12\x0c\n\x04name\x18\x05 \x01(\t\x12N\n\x06labels\x18\x06 \x03(\x0b\x32>.warpmeter.metric_samples.v1.Envelope.MetricSample.LabelsEntry\x12\r\n\x05value\x18\x07 \x01(\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14metric_samples.proto\x12\x1bwarpmeter.metric_samples.v1\"\xfa\x02\n\x08\x45nvelope\x12@\n\x04rows\x18\x01 \x03(\x0b\x32\x32.warpmeter.metric_samples.v1.Envelope.MetricSample\x1a\xab\x02\n\x0cMetricSample\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\n\n\x02ts\x18\x02 \x01(\x01\x12\x11\n\tperiod_ms\x18\x03 \x01(\r\x12\x0e\n\x06source\x18\x04 \x01(\t\x12\x0c\n\x04name\x18\x05 \x01(\t\x12N\n\x06labels\x18\x06 \x03(\x0b\x32>.warpmeter.metric_samples.v1.Envelope.MetricSample.LabelsEntry\x12\r\n\x05value\x18\x07 \x01(\x01\x12\x0c\n\x04kind\x18\x08 \x01(\t\x12\x0c\n\x04unit\x18\t \x01(\t\x12\x17\n\nrate_per_s\x18\n \x01(\x01H\x00\x88\x01\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\r\n\x0b_rate_per_sb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,9 +34,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ENVELOPE_METRICSAMPLE_LABELSENTRY']._loaded_options = None
   _globals['_ENVELOPE_METRICSAMPLE_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_ENVELOPE']._serialized_start=54
-  _globals['_ENVELOPE']._serialized_end=364
+  _globals['_ENVELOPE']._serialized_end=432
   _globals['_ENVELOPE_METRICSAMPLE']._serialized_start=133
-  _globals['_ENVELOPE_METRICSAMPLE']._serialized_end=364
-  _globals['_ENVELOPE_METRICSAMPLE_LABELSENTRY']._serialized_start=319
-  _globals['_ENVELOPE_METRICSAMPLE_LABELSENTRY']._serialized_end=364
+  _globals['_ENVELOPE_METRICSAMPLE']._serialized_end=432
+  _globals['_ENVELOPE_METRICSAMPLE_LABELSENTRY']._serialized_start=372
+  _globals['_ENVELOPE_METRICSAMPLE_LABELSENTRY']._serialized_end=417
 # @@protoc_insertion_point(module_scope)

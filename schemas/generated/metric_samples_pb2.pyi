@@ -9,7 +9,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class Envelope(_message.Message):
     __slots__ = ("rows",)
     class MetricSample(_message.Message):
-        __slots__ = ("host", "ts", "period_ms", "source", "name", "labels", "value")
+        __slots__ = ("host", "ts", "period_ms", "source", "name", "labels", "value", "kind", "unit", "rate_per_s")
         class LabelsEntry(_message.Message):
             __slots__ = ("key", "value")
             KEY_FIELD_NUMBER: _ClassVar[int]
@@ -24,6 +24,9 @@ class Envelope(_message.Message):
         NAME_FIELD_NUMBER: _ClassVar[int]
         LABELS_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
+        KIND_FIELD_NUMBER: _ClassVar[int]
+        UNIT_FIELD_NUMBER: _ClassVar[int]
+        RATE_PER_S_FIELD_NUMBER: _ClassVar[int]
         host: str
         ts: float
         period_ms: int
@@ -31,7 +34,10 @@ class Envelope(_message.Message):
         name: str
         labels: _containers.ScalarMap[str, str]
         value: float
-        def __init__(self, host: _Optional[str] = ..., ts: _Optional[float] = ..., period_ms: _Optional[int] = ..., source: _Optional[str] = ..., name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., value: _Optional[float] = ...) -> None: ...
+        kind: str
+        unit: str
+        rate_per_s: float
+        def __init__(self, host: _Optional[str] = ..., ts: _Optional[float] = ..., period_ms: _Optional[int] = ..., source: _Optional[str] = ..., name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., value: _Optional[float] = ..., kind: _Optional[str] = ..., unit: _Optional[str] = ..., rate_per_s: _Optional[float] = ...) -> None: ...
     ROWS_FIELD_NUMBER: _ClassVar[int]
     rows: _containers.RepeatedCompositeFieldContainer[Envelope.MetricSample]
     def __init__(self, rows: _Optional[_Iterable[_Union[Envelope.MetricSample, _Mapping]]] = ...) -> None: ...

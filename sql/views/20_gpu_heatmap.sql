@@ -1,8 +1,8 @@
 -- gpu_heatmap(metric = 'sm_active', since = '2026-11-29 00:00:00', until = now(), step_s = 300)
 --
--- One row a GPU: the mean of a metric in each step, as one array. `metric` is an SI name of the metric table. The first
--- step begins at `start`: `since` rounded down to a whole step; the last one holds the second before `until`. A step
--- without a known value is NULL. Values are rounded to a hundredth of the stored scale.
+-- One row a GPU: the mean of a metric in each step, as one array. `metric` is an SI name of the metric table, of what
+-- is rolled up. The first step begins at `start`: `since` rounded down to a whole step; the last one holds the second
+-- before `until`. A step without a known value is NULL. Values are rounded to a hundredth of the stored scale.
 --
 -- A step of whole hours reads the hours, of whole minutes the minutes, any other the raw rows. gpu_heatmap_raw,
 -- gpu_heatmap_minutes and gpu_heatmap_hours read the one in their name, and spare the engine looking at all three.
@@ -34,6 +34,7 @@
   ("pcie_replays", "pcie_replays", 1), ("ecc_corrected_errors", "ecc_corrected_errors", 1),
   ("ecc_uncorrected_errors", "ecc_uncorrected_errors", 1), ("remapped_rows_corrected", "remapped_rows_corrected", 1),
   ("remapped_rows_uncorrected", "remapped_rows_uncorrected", 1), ("processes", "processes", 1),
+  ("graphics_active", "graphics_active_permille", 0.001), ("nvlink_crc_errors", "nvlink_crc_errors", 1),
 ] %}
 {% set stored %}extract(concat('{% for si, column, factor in metrics %}{{ si }}={{ column }},{% endfor %}', {metric:String}, '=no_such_metric_', {metric:String}), concat('\\b', {metric:String}, '=(\\w+)')){% endset %}
 {% set factor %}toFloat64OrZero(extract('{% for si, column, factor in metrics %}{{ si }}={{ factor }},{% endfor %}', concat('\\b', {metric:String}, '=([0-9.]+)'))){% endset %}

@@ -78,8 +78,56 @@ LEFT JOIN
     SELECT host, subject AS uuid, last_seen_at AS since, why FROM {{ name("source_health_now") }} WHERE state = 'gone' AND subject != ''
 ) AS gone ON gone.host = seen.host AND gone.uuid = seen.uuid AND gone.since >= seen.last_at;
 
+-- gpu_sources: one row a GPU and column: which source gives it (nvml, gpm, dcgm, …), and the GPU's driver.
+CREATE OR REPLACE VIEW {{ name("gpu_sources") }} {{ on_cluster }} AS
+SELECT
+    host, gpu, uuid,
+    told.1 AS column,
+    told.2 AS source,
+    about.driver_version AS driver_version,
+    about.minor_number AS minor_number,
+    at AS told_at
+FROM
+(
+    SELECT host, gpu, uuid, max(last_at) AS at, argMaxMerge(latest) AS about
+    FROM {{ name("gpu_about_last") }}
+    GROUP BY host, gpu, uuid
+)
+ARRAY JOIN CAST(about.column_sources, 'Array(Tuple(String, String))') AS told;
+
+-- gpu_xids: one row a time that a GPU reported an XID, from the first report to its end. It stands, with `cleared_at`
+-- NULL, until the agent says that it is over (a reset, a driver reload, the GPU answers again); until then the same XID
+-- again is counted and makes no row.
+CREATE OR REPLACE VIEW {{ name("gpu_xids") }} {{ on_cluster }} AS
+SELECT
+    host, gpu, uuid, code,
+    argMax(events.what, ts) AS what,
+    min(ts) AS raised_at,
+    max(ts) AS last_raised_at,
+    cleared_at,
+    any(cleared_why) AS why,
+    count() AS count,
+    arraySort(groupUniqArrayArray(CAST(events.job_ids, 'Array(String)'))) AS job_ids,
+    arraySort(groupUniqArrayIf(assumeNotNull(events.pid), isNotNull(events.pid))) AS pids
+FROM
+(
+    SELECT
+        host, gpu, uuid, code, what, ts, state, pid, job_ids,
+        minOrNullIf(ts, state = 'cleared') OVER following AS cleared_at,
+        argMinIf(why, ts, state = 'cleared') OVER following AS cleared_why
+    FROM {{ name("gpu_events") }}
+    WHERE kind = 'xid'
+    WINDOW following AS (
+        PARTITION BY host, gpu, uuid, code ORDER BY ts, state DESC ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
+    )
+) AS events
+WHERE state = 'raised'
+GROUP BY host, gpu, uuid, code, cleared_at;
+
 -- hosts: one row a host. `state`: silent; failing (a source of its agent is failed, denied or timed out, or a GPU is
--- gone); ok. `gpu_util` is the mean over its GPUs that are ok.
+-- gone); ok. `gpu_util` and `sm_active` are means over its GPUs that are ok. What its devices do is NULL when nothing
+-- new has been heard: cache hit ratios are means over the sockets, memory bandwidth is what all sockets read and wrote,
+-- network what its NICs and RDMA ports received and sent, storage what its disks and NFS mounts read and wrote.
 CREATE OR REPLACE VIEW {{ name("hosts") }} {{ on_cluster }} AS
 SELECT
     seen.host AS host,
@@ -108,7 +156,13 @@ SELECT
     devices.gpu_util AS gpu_util,
     devices.power_watts AS gpu_power_watts,
     problems.failing AS sources_failing,
-    problems.what AS problems
+    problems.what AS problems,
+    devices.sm_active AS sm_active,
+    panels.l2_hit_ratio AS l2_hit_ratio,
+    panels.l3_hit_ratio AS l3_hit_ratio,
+    panels.mem_bandwidth_bytes_per_s AS mem_bandwidth_bytes_per_s,
+    panels.network_bytes_per_s AS network_bytes_per_s,
+    panels.storage_bytes_per_s AS storage_bytes_per_s
 FROM
 (
     SELECT host, min(first) AS first_at, max(latest_at) AS last_at, max(period) AS period_ms
@@ -134,6 +188,7 @@ LEFT JOIN
         countIf(state = 'ok') AS gpus_ok,
         countIf(state = 'gone') AS gpus_gone,
         avgOrNullIf(gpu_util, state = 'ok') AS gpu_util,
+        avgOrNullIf(sm_active, state = 'ok') AS sm_active,
         sumOrNullIf(power_watts, state = 'ok') AS power_watts
     FROM {{ name("gpus") }}
     GROUP BY host
@@ -147,4 +202,30 @@ LEFT JOIN
     FROM {{ name("source_health_now") }}
     WHERE NOT silent AND state IN ('failed', 'denied', 'timeout')
     GROUP BY host
-) AS problems ON problems.host = seen.host;
+) AS problems ON problems.host = seen.host
+LEFT JOIN
+(
+    WITH
+        NOT {{ silent("io_seen", "io.period_ms") }} AS io_new,
+        NOT {{ silent("cache_seen", "cache.period_ms") }} AS cache_new,
+        NOT {{ silent("memory_seen", "memory.period_ms") }} AS memory_new
+    SELECT
+        host,
+        avgOrNullIf(cache.l2_hit_ratio_permille, cache_new) / 1000 AS l2_hit_ratio,
+        avgOrNullIf(cache.l3_hit_ratio_permille, cache_new) / 1000 AS l3_hit_ratio,
+        sumOrNullIf(memory.mem_read_megabytes_per_s + memory.mem_write_megabytes_per_s, memory_new) * 1000000 AS mem_bandwidth_bytes_per_s,
+        sumOrNullIf(io.rx_kilobytes_per_s + io.tx_kilobytes_per_s, io_new AND kind IN ('nic', 'rdma')) * 1000 AS network_bytes_per_s,
+        sumOrNullIf(io.read_kilobytes_per_s + io.write_kilobytes_per_s, io_new AND kind IN ('disk', 'mount')) * 1000 AS storage_bytes_per_s
+    FROM
+    (
+        SELECT
+            host, kind,
+{% for part in ["io", "cache", "memory"] %}
+            max(kinds.{{ part }}_at) AS {{ part }}_seen,
+            argMaxMerge(kinds.{{ part }}) AS {{ part }}{{ "," if not loop.last }}
+{% endfor %}
+        FROM {{ name("device_kind_last") }} AS kinds
+        GROUP BY host, kind
+    )
+    GROUP BY host
+) AS panels ON panels.host = seen.host;

@@ -8,7 +8,8 @@ SELECT
         'running'
     ) AS state,
     name, command, user, scheduler, tree_id, rank, world_size, labels, started_at, ended_at, first_at, last_at,
-    use, rss_mebibytes_max, gpu_memory_mebibytes_max, gpu_uuids, cpu_core_seconds, known_seconds, read_bytes, written_bytes
+    use, rss_mebibytes_max, gpu_memory_mebibytes_max, gpu_uuids, cpu_core_seconds, known_seconds, read_bytes, written_bytes,
+    ranks
 FROM
 (
     SELECT
@@ -26,7 +27,8 @@ FROM
         sum(t.{{ column }}) AS {{ column }},
 {% endfor %}
         groupUniqArrayArray(t.gpu_uuids_held) AS gpu_uuids,
-        argMaxMerge(usage) AS use
+        argMaxMerge(usage) AS use,
+        arraySort(groupUniqArrayArray(t.ranks_held)) AS ranks
     FROM {{ name("job_trees") }} AS t
     GROUP BY job_id, host, pid
 );

@@ -1,5 +1,6 @@
 -- jobs: one row a job, over all its hosts and ranks. `state`: running; ended (each of its process trees said so); lost (a
 -- tree has not, and nothing of the job has been heard of for a minute: its host or agent is gone).
+-- `account` is who is charged, else the team, queue or namespace that it runs for, as its labels tell.
 -- `cpu_cores`, `rss_bytes`, `processes` and `gpu_memory_bytes` are the latest known, summed over its trees; what an ended
 -- job used in all is in `cpu_core_seconds`, `read_bytes`, `written_bytes` and `rss_bytes_max`.
 CREATE OR REPLACE VIEW {{ name("jobs") }} {{ on_cluster }} AS
@@ -29,7 +30,9 @@ SELECT
     sum(tree.read_bytes) AS read_bytes,
     sum(tree.written_bytes) AS written_bytes,
     argMax(tree.labels, (notEmpty(tree.labels), tree.last_at)) AS labels,
-    argMax(tree.tree_id, tree.last_at) AS tree_id
+    argMax(tree.tree_id, tree.last_at) AS tree_id,
+    arraySort(groupUniqArrayArray(tree.ranks)) AS ranks,
+    coalesce({% for key in ["account", "team", "queue", "namespace"] %}nullIf(labels['{{ key }}'], ''), {% endfor %}'') AS account
 FROM {{ name("job_processes") }} AS tree
 GROUP BY job_id;
 

@@ -9,6 +9,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "views.md"
 VIEWS = {
     "hosts": "one row a host: is it there, and how is it",
     "gpus": "one row a GPU or MIG instance with its latest values; `state` is ok, gone or silent",
+    "gpu_xids": "one row a time that a GPU reported an XID: when, how often, and whether it is over (`cleared_at`)",
+    "gpu_sources": "one row a GPU and column: which source gives it, and the GPU's driver",
     "jobs": "one row a job over all its hosts and ranks; `state` is running, ended or lost",
     "job_efficiency": "one row a job: its GPU hours, and how well they were used",
     "idle_gpus": "one row a GPU that does nothing: since when, and who holds it",
@@ -22,7 +24,7 @@ A view with parameters: one row a GPU, with an array of one value a step.
 SELECT * FROM gpu_heatmap(metric = 'gpu_util', since = now() - 3600, until = now(), step_s = 60)
 ```
 
-`metric` is the SI name of any GPU metric (docs/metrics.md); a rollup is used where the step allows.
+`metric` is the SI name of any GPU metric that is *kept* (docs/metrics.md); a rollup is used where the step allows.
 """
 
 

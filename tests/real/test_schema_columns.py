@@ -65,7 +65,7 @@ def test_every_metric_reads_in_si(shared_tables: Client, metric: Metric) -> None
     assert default == "ALIAS"  # its value is checked below
 
 
-@pytest.mark.parametrize("topic", ["gpu-samples", "host-samples", "device-samples", "job-events"])
+@pytest.mark.parametrize("topic", ["gpu-samples", "gpu-processes", "host-samples", "device-samples", "job-events"])
 def test_si_values_are_the_stored_ones_times_the_factor(tables: Client, topic: str) -> None:
     table, metrics = TOPICS[topic].table, [metric for metric in of_topic(topic) if metric.name != metric.column]
     key = ", job_id" if topic == "job-events" else ""
@@ -76,11 +76,16 @@ def test_si_values_are_the_stored_ones_times_the_factor(tables: Client, topic: s
     assert list(found) == [pytest.approx(123 * metric.factor) for metric in metrics]
 
 
-@pytest.mark.parametrize(("topic", "rollup"), [("gpu-samples", "gpu_heatmap"), ("host-samples", "host_windows")])
+ROLLUPS: Final = {"gpu-samples": "gpu_heatmap", "host-samples": "host_windows", "device-samples": "device_windows"}
+
+
+@pytest.mark.parametrize(("topic", "rollup"), ROLLUPS.items())
 @pytest.mark.parametrize("step", ["1m", "1h"])
-def test_every_metric_is_in_its_rollup(shared_tables: Client, topic: str, rollup: str, step: str) -> None:
+def test_what_is_rolled_up_is_in_its_rollup(shared_tables: Client, topic: str, rollup: str, step: str) -> None:
     have, raw = columns(shared_tables, f"{rollup}_{step}"), columns(shared_tables, TOPICS[topic].table)
-    for metric in of_topic(topic):
+    rolled_up = [metric for metric in of_topic(topic) if metric.rolled_up]
+    assert {name.removesuffix("_sum") for name in have if name.endswith("_sum")} == {m.column for m in rolled_up}
+    for metric in rolled_up:
         for of in ("count", "sum"):
             assert have[f"{metric.column}_{of}"][0] == "SimpleAggregateFunction(sum, UInt64)"
         for of in ("min", "max"):
@@ -88,15 +93,16 @@ def test_every_metric_is_in_its_rollup(shared_tables: Client, topic: str, rollup
             assert have[f"{metric.column}_{of}"][0] == f"SimpleAggregateFunction({of}, {stored})"
 
 
-def test_the_heatmap_knows_every_metric_of_a_gpu(shared_tables: Client) -> None:
+def test_the_heatmap_knows_every_metric_of_a_gpu_that_is_rolled_up(shared_tables: Client) -> None:
     script = next(script for script in migrate.views() if "gpu_heatmap" in script.name)
     told = {
         (name, column, float(factor))
         for name, column, factor in re.findall(r'\("(\w+)", "(\w+)", ([\d.]+)\)', script.text)
     }
-    assert told == {(metric.name, metric.column, metric.factor) for metric in of_topic("gpu-samples")}
+    rolled_up = [metric for metric in of_topic("gpu-samples") if metric.rolled_up]
+    assert told == {(metric.name, metric.column, metric.factor) for metric in rolled_up}
     window = "since = '2026-01-01 00:00:00', until = '2026-01-01 01:00:00'"
-    for metric in of_topic("gpu-samples"):
+    for metric in rolled_up:
         sql = f"SELECT * FROM gpu_heatmap(metric = '{metric.name}', {window}, step_s = 60)"
         assert ask(shared_tables, sql) == []
 
@@ -114,7 +120,7 @@ def test_every_table_and_rollup_recognises_a_replay_for_a_week(shared_tables: Cl
 
 
 def test_every_raw_table_has_days_codecs_and_a_time_to_live(shared_tables: Client) -> None:
-    raw = [topic.table for topic in TOPICS.values() if topic.table != "dead_letters"]
+    raw = [topic.table for topic in TOPICS.values() if topic.table not in ("dead_letters", "gpu_events")]
     for table in raw:
         (found,) = ask(
             shared_tables,

@@ -124,6 +124,7 @@ def test_rows_as_lines_and_as_json(topic: Topic) -> None:
     assert list(tail.lines(seen)) == ["2026-05-28T20:26:40.000Z gpu-01 gpu=0 gpu_util=50% power=700.3W"]
     assert list(tail.lines(seen, si=True)) == ["2026-05-28T20:26:40.000Z gpu-01 gpu=0 gpu_util=0.5 power_watts=700.3"]
     row = {"host": "gpu-01", "ts": START, "period_ms": 1000, "gpu": 0, "uuid": "", "model": "", "job_ids": []}
+    row |= {"job_share_permille": [], "column_sources": {}, "driver_version": ""}
     where = {"topic": "gpu-samples", "partition": 0, "offset": 0, "timestamp": START, "key": "gpu-01"}
     assert [json.loads(line) for line in tail.json_lines(seen)] == [
         where | {"row": row | {"gpu_util_permille": 500, "power_deciwatts": 7003}}

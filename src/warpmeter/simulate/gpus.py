@@ -15,7 +15,7 @@ from warpmeter.simulate.faults import Faults
 from warpmeter.simulate.fleet import Flags, Fleet, Floats, Slot
 from warpmeter.simulate.jobs import Profile
 
-COLUMNS: Final = tuple(metric.column for metric in of_topic("gpu-samples"))
+COLUMNS: Final = tuple(metric.column for metric in of_topic("gpu-samples") if metric.rolled_up)
 
 MEMORY_MIB: Final = 81_559  # an 80 GB H100, as NVML counts it
 RESERVED_MIB: Final = 527
@@ -83,7 +83,7 @@ class Gpus:
         self.watts: Floats = self._idle_watts
 
     def step(self, load: Load, profile: Profile[Floats], faults: Faults) -> dict[str, Numbers]:
-        """The next tick: every column of `gpu-samples`, one number a GPU."""
+        """The next tick: every column of `gpu-samples` that is rolled up, one number a GPU."""
         self._move_noise()
         shares = self._shares(load, profile, faults)
         self._heat(shares, faults)
@@ -130,6 +130,7 @@ class Gpus:
             "dram_active_permille": _whole(1000 * shares["dram"]),
             "fp16_active_permille": _whole(1000 * shares["fp16"]),
             "fp32_active_permille": _whole(1000 * shares["fp32"]),
+            "graphics_active_permille": _whole(1000 * shares["busy"]),
             "fp64_active_permille": none,
             "encoder_util_permille": none,
             "decoder_util_permille": none,
@@ -175,6 +176,7 @@ class Gpus:
             "pcie_link_generation": np.full(size, 5),
             "pcie_link_width": np.full(size, 16),
             "pcie_replays": self._replays,
+            "nvlink_crc_errors": np.zeros(size, np.int64),
         }
 
 

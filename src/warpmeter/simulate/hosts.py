@@ -11,8 +11,13 @@ from warpmeter.simulate.fleet import Fleet, Floats, Slot
 from warpmeter.simulate.gpus import Load
 from warpmeter.simulate.jobs import Profile
 
-COLUMNS: Final = tuple(metric.column for metric in of_topic("host-samples"))
-DEVICE_COLUMNS: Final = tuple(metric.column for metric in of_topic("device-samples"))
+COLUMNS: Final = tuple(metric.column for metric in of_topic("host-samples") if metric.rolled_up)
+DEVICE_COLUMNS: Final = (
+    "rx_kilobytes_per_s", "tx_kilobytes_per_s", "rx_packets_per_s", "tx_packets_per_s", "rx_errors_milli_per_s",
+    "tx_errors_milli_per_s", "rx_drops_milli_per_s", "tx_drops_milli_per_s", "link_megabits_per_s", "link_up",
+    "read_kilobytes_per_s", "write_kilobytes_per_s", "reads_milli_per_s", "writes_milli_per_s", "busy_permille",
+    "queue_centi", "read_latency_microseconds", "write_latency_microseconds",
+)  # fmt: skip
 DEVICES: Final = (("nic", "eth0"), ("nic", "eth1"), ("disk", "nvme0n1"))  # storage, between hosts, scratch
 
 CORES: Final = 192
@@ -41,7 +46,7 @@ class Hosts:
         self._network: Floats = np.zeros(fleet.size)
 
     def step(self, load: Load, profile: Profile[Floats], rebooted: Numbers) -> dict[str, Numbers]:
-        """The next tick: every column of `host-samples`, one number a host."""
+        """The next tick: every column of `host-samples` that is rolled up, one number a host."""
         s = self._slot_of
         self.cores_used = profile.cores[s] * (0.2 + 0.8 * load.level[s])
         self.rss_mebibytes = profile.rss_mebibytes[s] * (0.4 + 0.6 * load.ramp[s])
@@ -54,7 +59,7 @@ class Hosts:
         return self._cpu(busy) | self._memory() | self._pressure(busy)
 
     def devices(self) -> dict[str, Numbers]:
-        """The same tick: every column of `device-samples`, one number a device, `DEVICES` of each host in turn."""
+        """The same tick: `DEVICE_COLUMNS` of `device-samples`, one number a device, `DEVICES` of each host in turn."""
         hosts = self._fleet.hosts
         table = {column: np.full((hosts, len(DEVICES)), ABSENT) for column in DEVICE_COLUMNS}
         received, sent = self._sum(self.read), self._sum(self.written)
@@ -121,6 +126,8 @@ class Hosts:
             "swap_in_kilobytes_per_s": none,
             "swap_out_kilobytes_per_s": none,
             "major_faults_per_s": none,
+            "oom_kills": none,
+            "tcp_retransmits_milli_per_s": none,
         }
 
     def _pressure(self, busy: Floats) -> dict[str, Numbers]:

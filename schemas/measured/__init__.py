@@ -1,0 +1,1 @@
+"""What is measured, a module a topic; `schemas/metrics.py` makes the one table of it."""
