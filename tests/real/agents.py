@@ -1,7 +1,9 @@
 """Agents as processes, and everything that they published."""
 
 import json
+import os
 import pickle
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
+from tests.brokers import Tansu
 from tests.brokers.process import free_ports
 from tests.wait import until
 from warpmeter import bus, launch, topics
@@ -146,6 +149,17 @@ class Watched:
     def spooled(self) -> float:
         """Bytes that wait on its disk."""
         return self.metric("warpmeter_spool_bytes")
+
+
+@contextmanager
+def frozen(broker: Tansu) -> Iterator[None]:
+    """Connections stand, nothing is answered; then everything is."""
+    assert broker._process is not None
+    os.kill(broker._process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(broker._process.pid, signal.SIGCONT)
 
 
 def output(asked: Settings, *arguments: str, timeout_s: float = 30.0) -> subprocess.CompletedProcess[str]:

@@ -1,8 +1,6 @@
 """The agent as a process whose broker, disk, files, clock or life fail; what the topics hold afterwards."""
 
-import os
 import random
-import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -36,17 +34,6 @@ def own(tmp_path: Path) -> Iterator[Tansu]:
     """An embedded broker of this test's own, which it may stop and freeze."""
     with closing(Tansu(tmp_path / "tansu")) as broker:
         yield broker
-
-
-@contextmanager
-def frozen(broker: Tansu) -> Iterator[None]:
-    """Connections stand, nothing is answered; then everything is."""
-    assert broker._process is not None
-    os.kill(broker._process.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(broker._process.pid, signal.SIGCONT)
 
 
 def samples(reader: Reader, topic: str = "host-samples") -> list[float]:
@@ -91,7 +78,7 @@ def test_a_broker_that_is_away_at_the_start_gets_every_tick(own: Tansu, topic_pr
     agent = Watched(agents.settings(tmp_path, there), tmp_path)
     with agent.running():
         began = SystemClock().now()
-        until(lambda: agent.spooled > 4000, "messages in the spool", LONG_S)
+        until(lambda: agent.spooled > 2500, "messages in the spool", LONG_S)
         own.start()
         with closing(Reader(agents.with_topics(own.bootstrap_servers, topic_prefix))) as reader:
             read_on(reader, agent)
@@ -122,12 +109,12 @@ def test_of_an_outage_longer_than_the_spool_holds_the_oldest_go_and_are_told(
     own: Tansu, topic_prefix: str, tmp_path: Path, why: str
 ) -> None:
     kafka = agents.with_topics(own.bootstrap_servers, topic_prefix)
-    bound = {"spool_max_bytes": 20_000} if why == "full" else {"spool_max_age_s": 2.0}
+    bound = {"spool_max_bytes": 12_000} if why == "full" else {"spool_max_age_s": 1.5}
     agent = Watched(agents.settings(tmp_path, kafka, **bound), tmp_path)
     with agent.running(), closing(Reader(kafka)) as reader:
         reader.wait(lambda r: len(samples(r)) > 3, "samples", LONG_S)
-        with frozen(own):
-            until(lambda: agent.dropped(why) > 10, "messages to be dropped", LONG_S)
+        with agents.frozen(own):
+            until(lambda: agent.dropped(why) > 5, "messages to be dropped", LONG_S)
         read_on(reader, agent)
         reader.wait(lambda r: health(r, f"lost/{why}"), "what was lost", LONG_S)
         lost = agent.dropped(why)
@@ -157,18 +144,20 @@ def test_a_full_disk_keeps_what_is_on_it_and_counts_what_it_refuses_also_over_a_
 ) -> None:
     kafka = agents.with_topics(own.bootstrap_servers, topic_prefix)
     agent = Watched(agents.settings(tmp_path, kafka), tmp_path)
-    with small_disk(tmp_path / "spool", "24k"), closing(Reader(kafka)) as reader:
-        with frozen(own), agent.running() as process:
-            until(lambda: agent.dropped("disk") > 5, "the disk to be full", LONG_S)
+    with small_disk(tmp_path / "spool", "16k"), closing(Reader(kafka)) as reader:
+        with agents.frozen(own), agent.running() as process:
+            until(lambda: agent.dropped("disk") > 3, "the disk to be full", LONG_S)
             spooled, lost = agent.spooled, agent.dropped("disk")
             process.kill()
             process.wait(10)
-        assert spooled > 4000
+        assert spooled > 2000
         with agent.running():
             read_on(reader, agent)
             # Until the spool was sent the disk was full for this one, too; then there was room.
             more = agent.dropped("disk")
-            reader.wait(lambda r: health(r, "lost/disk")[-1:] > [("failed", lost + more - 1)], "what was lost", LONG_S)
+            reader.wait(
+                lambda r: health(r, "lost/disk")[-1:] > [("failed", int(lost + more) - 1)], "what was lost", LONG_S
+            )
             assert agent.dropped("disk") == more
     times = samples(reader)
     assert missing(times) > 0  # what the disk refused, and what was in memory at the kill
@@ -199,13 +188,13 @@ def test_kills_while_a_full_spool_is_sent_lose_nothing_and_send_twice_at_most_th
 ) -> None:
     """Three kills at random moments of the recovery; downstream a message that came twice is two equal rows."""
     kafka = agents.with_topics(broker.bootstrap_servers, topic_prefix)
-    count, kills, chance = 12_000, 3, random.Random(5)
+    count, kills, chance = 8_000, 3, random.Random(5)
     numbered(tmp_path, count)
     agent = Watched(agents.settings(tmp_path, kafka), tmp_path)
     with closing(Reader(kafka)) as reader:
         for _ in range(kills):
             with agent.running() as process:
-                goal = len(numbers(reader)) + chance.randrange(1, 3 * WINDOW)
+                goal = len(numbers(reader)) + chance.randrange(1, 2 * WINDOW)
                 reader.wait(lambda r, goal=goal: len(numbers(r)) >= goal, "a part of the spool", LONG_S)  # type: ignore[misc]
                 process.kill()
                 process.wait(10)
@@ -245,7 +234,7 @@ def test_a_clock_that_is_stepped_stops_nothing_floods_nothing_and_is_told(
         for off in offs:
             agent.set_clock(off)
             count = len(samples(reader))
-            reader.wait(lambda r, count=count: len(samples(r)) >= count + 8, "samples", LONG_S)  # type: ignore[misc]
+            reader.wait(lambda r, count=count: len(samples(r)) >= count + 5, "samples", LONG_S)  # type: ignore[misc]
     near = [min(offs, key=lambda off, ts=ts: abs(ts - off - samples(reader)[0])) for ts in samples(reader)]  # type: ignore[misc]
     assert [off for off, _ in _runs(near)] == offs
     for off, times in _runs(near, samples(reader)):
@@ -273,11 +262,11 @@ def test_a_clock_that_is_stepped_in_an_outage_drops_nothing(own: Tansu, topic_pr
     agent = Watched(agents.settings(tmp_path, kafka), tmp_path)
     with agent.running(), closing(Reader(kafka)) as reader:
         reader.wait(lambda r: len(samples(r)) > 3, "samples", LONG_S)
-        with frozen(own):
-            until(lambda: agent.spooled > 3000, "messages in the spool", LONG_S)
-            for off, more in ((72 * HOUR_S, 3000), (-72 * HOUR_S, 6000)):
+        with agents.frozen(own):
+            until(lambda: agent.spooled > 2000, "messages in the spool", LONG_S)
+            for off, more in ((72 * HOUR_S, 2000), (-72 * HOUR_S, 4000)):
                 agent.set_clock(off)
-                until(lambda more=more: agent.spooled > 3000 + more, "more of them", LONG_S)  # type: ignore[misc]
+                until(lambda more=more: agent.spooled > 2000 + more, "more of them", LONG_S)  # type: ignore[misc]
         read_on(reader, agent)
         assert (agent.dropped("age"), agent.dropped("full")) == (0, 0)
     times = samples(reader)
