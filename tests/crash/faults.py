@@ -20,6 +20,11 @@ SESSION_S: Final = 4.0
 BROKER_REST_S: Final = 14.0
 """A broker that was started needs about that long to be one again; meanwhile no other broker is touched."""
 
+ENGINE_REST_S: Final = 9.0
+"""So long the engine is left alone after a fault: it loads its tables, and consumers back off before they ask again."""
+CONSUMER_REST_S: Final = 4.0
+"""So long a consumer that came back is left alone: to join, and to land something."""
+
 ENGINE: Final = "engine"
 CLUSTER: Final = "brokers"
 
@@ -136,7 +141,7 @@ def _hold_ingest(draw: Draw, what: str, begin: Callable[[Stage, int], None], end
         return None
     slot, hold_s = draw.rng.choice(slots), draw.between(*seconds)
     steps = [Step(0, _to(slot, begin)), Step(hold_s, _to(slot, end))]
-    return Injection(f"{ingest(slot)} {what} for {hold_s:g} s", steps, {ingest(slot): hold_s + 1})
+    return Injection(f"{ingest(slot)} {what} for {hold_s:g} s", steps, {ingest(slot): hold_s + CONSUMER_REST_S})
 
 
 def killed(draw: Draw) -> Drawn:
@@ -171,7 +176,7 @@ def all_killed(draw: Draw) -> Drawn:
     return Injection(
         f"all {len(slots)} consumers killed for {hold_s:g} s",
         [*kills, *starts],
-        {ingest(slot): hold_s + 1 for slot in slots},
+        {ingest(slot): hold_s + CONSUMER_REST_S for slot in slots},
     )
 
 
@@ -182,7 +187,7 @@ def joins(draw: Draw) -> Drawn:
     return Injection(
         f"{ingest(slot)} joins",
         [Step(0, _to(slot, lambda on, slot: on.start_ingest(slot)))],
-        {ingest(slot): 2},
+        {ingest(slot): CONSUMER_REST_S},
         joined=frozenset({slot}),
     )
 
@@ -212,7 +217,9 @@ def _hold_engine(draw: Draw, what: str, begin: Callable[[Stage], None], end: Cal
     if not draw.free(ENGINE):
         return None
     hold_s = draw.between(*seconds)
-    return Injection(f"engine {what} for {hold_s:g} s", [Step(0, begin), Step(hold_s, end)], {ENGINE: hold_s + 4})
+    return Injection(
+        f"engine {what} for {hold_s:g} s", [Step(0, begin), Step(hold_s, end)], {ENGINE: hold_s + ENGINE_REST_S}
+    )
 
 
 def engine_killed(draw: Draw) -> Drawn:
@@ -312,7 +319,7 @@ KINDS: Final = (
     Kind("consumer killed and started", 14, killed),
     Kind("consumer asleep", 9, asleep),
     Kind("consumer asleep past its session", 8, asleep_past_session),
-    Kind("all consumers killed", 3, all_killed),
+    Kind("all consumers killed", 2, all_killed),
     Kind("consumer joins", 8, joins),
     Kind("consumer leaves", 4, leaves),
     Kind("consumer leaves at the second signal", 3, leaves_at_once),
@@ -326,5 +333,5 @@ KINDS: Final = (
     Kind("broker asleep", 6, broker_asleep),
     Kind("broker slow", 6, broker_slow),
     Kind("all brokers killed", 3, all_brokers_killed),
-    Kind("poison", 8, poison),
+    Kind("poison", 5, poison),
 )
