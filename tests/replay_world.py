@@ -1,5 +1,6 @@
 """A world to replay in: one test's topics, database and numbered samples, and all its tables compared as a whole."""
 
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
@@ -58,6 +59,8 @@ class World:
     log: Path
     start: int
     sent: int = 0
+    _reading: dict[str, str] = field(default_factory=dict)
+    before: Mapping[str, Sequence[tuple[Any, ...]]] = field(default_factory=dict)
 
     @classmethod
     def made(cls, broker: Broker, engine: EngineServer, prefix: str, folder: Path) -> "World":
@@ -78,7 +81,7 @@ class World:
         """`count` messages of 4 rows a topic, numbered, spread over both hours."""
         with_rows = {GPUS: self._gpus, HOSTS: self._hosts, JOBS: self._jobs}
         for _ in range(count):
-            times = [self.start + (self.sent * 4 + n) * 7.001 % (2 * HOUR_S) for n in range(4)]
+            times = [self.start + (self.sent * 4 + n) * 29.001 % (2 * HOUR_S) for n in range(4)]
             for topic in topics:
                 self.put(topic, with_rows[topic](times), max(times))
             self.sent += 1
@@ -162,28 +165,54 @@ class World:
         wanted = Asked(TOPICS[topic], asked.pop("wanted", self.wanted), **asked)
         return replay(self.settings, wanted, watching or Watching())
 
+    def environment(self, folder: Path) -> dict[str, str]:
+        """What tells a command of this corner; `folder` is where no `up` runs."""
+        ledger = self.settings.ingest.ledger_dir
+        named = {
+            "KAFKA__BOOTSTRAP_SERVERS": self.settings.kafka.bootstrap_servers,
+            "KAFKA__TOPIC_PREFIX": self.settings.kafka.topic_prefix,
+            "STORE__DSN": self.settings.store.dsn,
+            "STORE__DATABASE": self.settings.store.database,
+            "INGEST__GROUP": self.settings.ingest.group,
+            "INGEST__SESSION_TIMEOUT_S": str(self.settings.ingest.session_timeout_s),
+            "ENGINE__DATA": str(folder / "nothing"),
+        } | ({"INGEST__LEDGER_DIR": str(ledger)} if ledger else {})
+        return {**os.environ, **{f"WARPMETER_{name}": value for name, value in named.items()}}
+
+    def staging_tables(self) -> list[tuple[str]]:
+        """What replays left: nothing, when they came to their ends."""
+        mine = "database = currentDatabase() AND name LIKE 'replay%'"
+        return [(str(name),) for (name,) in self.query(f"SELECT name FROM system.tables WHERE {mine}")]
+
     def snapshot(self) -> Mapping[str, Sequence[tuple[Any, ...]]]:
         """Every row of every raw table, and every rollup as it reads once merged; not the book of inserts."""
         tables = self.query(
             "SELECT name, engine_full, sorting_key FROM system.tables WHERE database = currentDatabase() "
-            "AND engine LIKE '%MergeTree' AND NOT match(name, '^(schema_|replay_|ingest_batches)') ORDER BY name"
+            "AND total_rows > 0 AND engine LIKE '%MergeTree' "
+            "AND NOT match(name, '^(schema_|replay_|ingest_batches)') ORDER BY name"
         )
-        return {name: self._rows(name, "Aggregating" in engine, key) for name, engine, key in tables}
+        for name, engine, key in tables:
+            if name not in self._reading:
+                self._reading[name] = self._read_whole(name, "Aggregating" in engine, key)
+        with closing(store.connect(self.settings.store)) as client:
+            return {name: _rounded(client.query(self._reading[name]).result_rows) for name, *_ in tables}
 
-    def _rows(self, table: str, aggregating: bool, key: str) -> list[tuple[Any, ...]]:
+    def _read_whole(self, table: str, aggregating: bool, key: str) -> str:
         if not aggregating:
-            return self.query(f"SELECT * FROM {table} ORDER BY ALL")
+            return f"SELECT * FROM {table} ORDER BY ALL"
         columns = self.query(
-            f"SELECT name, extract(type, 'AggregateFunction\\\\(([^,(]+(?:\\\\([^)]*\\\\))?), '), startsWith(type, 'Simple') "
+            "SELECT name, extract(type, 'AggregateFunction\\\\(([^,(]+(?:\\\\([^)]*\\\\))?), '), type LIKE 'Simple%' "
             f"FROM system.columns WHERE database = currentDatabase() AND table = '{table}' ORDER BY position"
         )
         read = [_merged(*column) for column in columns]
         zero = "window" in key and table.startswith("job_windows")
         nothing = "HAVING gpu_seconds + cpu_core_seconds + cpu_known_seconds > 0" if zero else ""
-        return [
-            tuple(round(value, 6) if isinstance(value, float) else value for value in found)
-            for found in self.query(f"SELECT {', '.join(read)} FROM {table} GROUP BY {key} {nothing} ORDER BY {key}")
-        ]
+        return f"SELECT {', '.join(read)} FROM {table} GROUP BY {key} {nothing} ORDER BY {key}"
+
+
+def _rounded(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Sums of floats differ in their last bits by the order of their parts."""
+    return [tuple(round(value, 6) if isinstance(value, float) else value for value in found) for found in rows]
 
 
 def _merged(name: str, function: str, simple: bool) -> str:

@@ -26,12 +26,12 @@ _REPLAYED: Final = (
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which letters: of a topic (full name), with `reason` in their reason, refused at or after `since` (as ClickHouse
-    takes it, UTC), just these `places` (UUID or None, partition, offset); `replayed` ones are left out unless asked."""
+    """Which letters: of a topic (full name), with `reason` in their reason, refused at or after `since` (seconds since
+    the epoch), at just this `place` (UUID or None, partition, offset); `replayed` ones are left out unless asked."""
 
     topic: str | None = None
     reason: str | None = None
-    since: str | None = None
+    since: float | None = None
     place: tuple[str | None, int, int] | None = None
     replayed: bool = False
 
@@ -89,12 +89,13 @@ def _where(wanted: Wanted) -> tuple[str, dict[str, Any]]:
     conditions = {
         "topic = {topic:String}": wanted.topic,
         "positionCaseInsensitiveUTF8(reason, {reason:String}) > 0": wanted.reason,
-        "ts >= toDateTime64({since:String}, 3, 'UTC')": wanted.since,
+        "ts >= fromUnixTimestamp64Milli({since:Int64})": wanted.since,
         "topic_uuid = {uuid:String}": uuid,
         "partition = {partition:UInt32}": partition,
         "offset = {offset:UInt64}": offset,
     }
-    values = (wanted.topic, wanted.reason, wanted.since, uuid, partition, offset)
+    since = None if wanted.since is None else int(wanted.since * 1000)
+    values = (wanted.topic, wanted.reason, since, uuid, partition, offset)
     names = ("topic", "reason", "since", "uuid", "partition", "offset")
     asked = [condition for condition, value in conditions.items() if value is not None]
     if not wanted.replayed:
@@ -112,7 +113,7 @@ def groups(client: Client, wanted: Wanted) -> list[Group]:
         f"FROM dead_letters FINAL WHERE {where} GROUP BY topic, reason ORDER BY messages DESC, topic, reason",
         values,
     ).result_rows
-    return [Group(*found, example=f"{found[0]}/{place}") for *found, place in rows]
+    return [Group(*(*row[:6], f"{row[0]}/{row[6]}")) for row in rows]
 
 
 def letters(client: Client, wanted: Wanted, most: int | None = None) -> list[Letter]:

@@ -156,10 +156,7 @@ class _Work:
     def _refuse_range(self) -> None:
         found = [each for each in self._staging.found() if each.run.table == self._topic.table]
         if found:
-            raise ReplayError(
-                f"{found[0]}: wait for it, or bring it to its end with `warpmeter replay --topic {self._topic.name} "
-                f"--from {found[0].run.start} --to {found[0].run.end}`"
-            )
+            raise ReplayError(f"{found[0]}: wait for it, or bring it to its end with {found[0].command}")
 
     # --- filling ---------------------------------------------------------------------------------------------------
 

@@ -283,13 +283,7 @@ class _Work:
         offset `since`, on."""
         wanted = self._asked.wanted
         rows = self._client.query(
-            "SELECT partition, first, last, "
-            "toUnixTimestamp64Milli(min_ts) / 1000, toUnixTimestamp64Milli(max_ts) / 1000 "
-            "FROM ingest_batches WHERE table = {table:String} AND topic_uuid = {uuid:String} AND last >= least("
-            "{since:UInt64}, (SELECT ifNull(minOrNull(first), {since:UInt64}) FROM ingest_batches "
-            "WHERE table = {table:String} AND topic_uuid = {uuid:String} "
-            "AND max_ts >= fromUnixTimestamp64Milli({start:Int64}) AND min_ts < fromUnixTimestamp64Milli({end:Int64}))) "
-            "ORDER BY partition, first",
+            _SPANS,
             {
                 "table": self._asked.topic.table, "uuid": source.uuid, "since": since,
                 "start": wanted.start * 1000, "end": wanted.end * 1000,
@@ -347,6 +341,18 @@ class _Work:
         letters: Letters = KafkaLetters(bus.producer(self._settings.kafka), self._settings.kafka.topic_prefix)
         if fresh and (why := letters.send(fresh)):
             raise ReplayError(f"{why}; nothing was changed, run the replay again")
+
+
+_SPANS: Final = """
+WITH (
+    SELECT minOrNull(first) FROM ingest_batches WHERE table = {table:String} AND topic_uuid = {uuid:String}
+    AND max_ts >= fromUnixTimestamp64Milli({start:Int64}) AND min_ts < fromUnixTimestamp64Milli({end:Int64})
+) AS touching
+SELECT partition, first, last, toUnixTimestamp64Milli(min_ts) / 1000, toUnixTimestamp64Milli(max_ts) / 1000
+FROM ingest_batches WHERE table = {table:String} AND topic_uuid = {uuid:String}
+AND last >= least({since:UInt64}, ifNull(touching, {since:UInt64}))
+ORDER BY partition, first
+"""
 
 
 def _at(seconds: float) -> OffsetSpec:

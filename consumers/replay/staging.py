@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from warpmeter import migrate
 from warpmeter.consumers.replay.errors import ReplayError
-from warpmeter.consumers.replay.hours import Range
+from warpmeter.consumers.replay.hours import Range, said
 from warpmeter.consumers.replay.rollups import Table, named, on_cluster
 from warpmeter.settings import Store
 from warpmeter.store import Client
@@ -56,6 +56,12 @@ class Unfinished:
 
     run: Run
     stage: Stage
+
+    @property
+    def command(self) -> str:
+        """What brings it to its end."""
+        run = self.run
+        return f"`warpmeter replay --topic {run.topic} --from {said(run.start)} --to {said(run.end)} --yes`"
 
     def __str__(self) -> str:
         done = {

@@ -94,13 +94,14 @@ def clock(settings: Settings) -> Finding:
 
 
 def disk(settings: Settings) -> Finding:
-    """Room for the spool."""
-    folder = next(path for path in (settings.agent.spool_dir, *settings.agent.spool_dir.parents) if path.exists())
-    free = shutil.disk_usage(folder).free
-    seen = f"{free >> 20} MiB free at {folder}"
-    if free > LOW_DISK_BYTES:
+    """Room for the spool and, where there is one, for the embedded engine."""
+    wanted = [settings.agent.spool_dir, *([settings.engine.data] if settings.engine.data.exists() else [])]
+    found = {next(path for path in (folder, *folder.parents) if path.exists()) for folder in wanted}
+    free = {folder: shutil.disk_usage(folder).free for folder in sorted(found)}
+    seen = "; ".join(f"{size >> 20} MiB free at {folder}" for folder, size in free.items())
+    if min(free.values()) > LOW_DISK_BYTES:
         return Finding("disk", "ok", seen)
-    return Finding("disk", "warning", seen, "make room: a full disk ends the spool, and samples are lost")
+    return Finding("disk", "warning", seen, "make room: on a full disk the spool drops samples, and inserts wait")
 
 
 def broker(settings: Settings) -> Finding:
@@ -153,6 +154,26 @@ def _skew(name: str, seen: str, theirs: float) -> Finding:
     return Finding(name, "warning", f"{seen}; its clock differs by {skew:+.1f} s", "synchronise both clocks (NTP)")
 
 
+def replays(settings: Settings) -> Finding:
+    """Whether a replay deleted rows and did not bring them back yet."""
+    try:
+        from warpmeter import store
+        from warpmeter.consumers.replay.staging import Staging
+    except ModuleNotFoundError:
+        return Finding("replays", "ok", "not asked: only the agent is installed here, which does not need it")
+    try:
+        with store.connect(settings.store, database="default") as client:
+            found = [each for each in Staging(client, settings.store).found() if each.stage != "loading"]
+    except store.ClickHouseError:
+        return Finding("replays", "failed", "the store does not answer", "see clickhouse")
+    if not found:
+        return Finding("replays", "ok", "none was interrupted")
+    return Finding(
+        "replays", "failed", "; ".join(str(each) for each in found),
+        "bring each to its end: the same command again, or " + "; ".join(each.command for each in found),
+    )  # fmt: skip
+
+
 def gpus(settings: Settings) -> Finding:
     """Whether NVML answers, and how many GPUs it sees."""
     from warpmeter.producers.gpu.reader import Reader
@@ -190,4 +211,5 @@ CHECKS: Final[dict[str, Check]] = {
     "broker": broker,
     "topics": topic_table,
     "clickhouse": clickhouse,
+    "replays": replays,
 }

@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import typer
@@ -87,13 +86,13 @@ def _nothing() -> Iterator[None]:
 
 
 def run(settings: Settings, wish: Wish) -> bool:
-    """Replay topic after topic; whether all was done. Raises ReplayError, TailError, QueryError and the clients'."""
+    """Replay topic after topic; whether all was done. Raises ReplayError, TailError, ValueError, clients' errors."""
     from warpmeter.consumers.replay.hours import said, widened
     from warpmeter.consumers.replay.run import Asked, replay
     from warpmeter.tail import topic_named
 
     now = time.time()
-    start, end = _moment(wish.since, now), _moment(wish.until, now)
+    start, end = moment(wish.since, now), moment(wish.until, now)
     wanted = widened(start, end)
     if (wanted.start, wanted.end) != (start, end):
         common.err.print(
@@ -112,11 +111,11 @@ def run(settings: Settings, wish: Wish) -> bool:
     return wish.dry_run or all(outcome.done for outcome in outcomes)
 
 
-def _moment(text: str, now: float) -> float:
-    from warpmeter.queries import moment
+def moment(text: str, now: float) -> float:
+    """A time as the other commands take it, `now` and `-2h` besides, in seconds since the epoch; raises ValueError."""
+    from warpmeter import clock
 
-    at = moment(text, datetime.fromtimestamp(now, UTC))
-    return datetime.strptime(at, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+    return now if text == "now" else clock.moment(text.removeprefix("-"), now)
 
 
 def _print_hours(hours: Sequence["Hour"]) -> None:

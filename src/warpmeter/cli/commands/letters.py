@@ -3,7 +3,6 @@
 import sys
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,7 +22,7 @@ Topic = Annotated[
     str | None, typer.Option("--topic", help="Only those of this topic.", autocompletion=complete.topic_names)
 ]
 Reason = Annotated[str | None, typer.Option("--reason", help="Only those whose reason holds this text.")]
-Since = Annotated[str | None, typer.Option("--since", help="Refused since: -2h, or 2026-01-31T12:00 (UTC).")]
+Since = Annotated[str | None, typer.Option("--since", help="Refused since: 2h, or 2026-01-31T12:00 (UTC).")]
 All = Annotated[bool, typer.Option("--all", help="Also those that were replayed.")]
 
 
@@ -120,11 +119,10 @@ class Chosen:
 
 def _explained() -> Any:
     from warpmeter.consumers.replay.errors import ReplayError
-    from warpmeter.queries import QueryError
     from warpmeter.store import ClickHouseError
     from warpmeter.tail import TailError
 
-    return explained(ClickHouseError, ReplayError, QueryError, TailError)
+    return explained(ClickHouseError, ReplayError, TailError, ValueError)
 
 
 def _client(settings: Settings) -> Any:
@@ -136,13 +134,13 @@ def _client(settings: Settings) -> Any:
 
 
 def _wanted(settings: Settings, chosen: Chosen) -> "Wanted":
+    from warpmeter.cli.replaying import moment
     from warpmeter.consumers.replay.letterbox import Wanted
-    from warpmeter.queries import moment
     from warpmeter.tail import topic_named
 
     prefix = settings.kafka.topic_prefix
     name = None if chosen.topic is None else topic_named(chosen.topic, prefix).full_name(prefix)
-    since = None if chosen.since is None else moment(chosen.since, datetime.fromtimestamp(time.time(), UTC))
+    since = None if chosen.since is None else moment(chosen.since, time.time())
     return Wanted(name, chosen.reason, since, None, chosen.replayed)
 
 

@@ -116,7 +116,7 @@ def replay(
     topic: Annotated[
         list[str], typer.Option("--topic", help="Topic; repeatable.", autocompletion=complete.topic_names)
     ],
-    since: Annotated[str, typer.Option("--from", help="Start: -2h, or 2026-01-31T12:00 (UTC).")],
+    since: Annotated[str, typer.Option("--from", help="Start: 2h, or 2026-01-31T12:00 (UTC).")],
     until: Annotated[str, typer.Option("--to", help="End, not included; as the start.")] = "now",
     allow_loss: Annotated[
         bool, typer.Option("--allow-loss", help="Also when the topic no longer holds all rows of the tables.")
@@ -139,14 +139,13 @@ def replay(
 
     from warpmeter.cli import replaying
     from warpmeter.consumers.replay.errors import ReplayError
-    from warpmeter.queries import QueryError
     from warpmeter.store import ClickHouseError
     from warpmeter.tail import TailError
 
     asked = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers}, store={"dsn": store})
     settings = common.writable(asked, data)
     wish = replaying.Wish(topic, since, until, allow_loss, dry_run, yes, as_json)
-    with explained(ReplayError, ClickHouseError, KafkaException, QueryError, TailError, ValueError):
+    with explained(ReplayError, ClickHouseError, KafkaException, TailError, ValueError):
         done = replaying.run(settings, wish)
     raise typer.Exit(int(not done))
 
