@@ -154,7 +154,7 @@ def _to_store(facts: Facts, offsets: Offsets) -> str:
     if offsets.last < facts.log.earliest:
         return f"the topic begins at {facts.log.earliest}, retention took them: keep more of it, and alert on lag"
     return (
-        f"the topic still has them: `warpmeter replay --topic {facts.where.topic}` stores their time again; "
+        f"the topic still has them: `warpmeter replay --topic {short(facts)}` stores their time again; "
         "then look for who moved the group's offset"
     )
 
@@ -165,7 +165,7 @@ def _doubled(facts: Facts) -> Iterable[Finding]:
             "doubled",
             name(facts),
             f"two spans hold {overlap} ({overlap.count} offsets): their rows are stored twice",
-            f"`warpmeter replay --topic {facts.where.topic}` of that time stores it once; then look for who set the "
+            f"`warpmeter replay --topic {short(facts)}` of that time stores it once; then look for who set the "
             "group's offset, or whether two groups write to this store",
         )
 
@@ -212,6 +212,11 @@ def _log(facts: Facts) -> Iterable[Finding]:
             "it had acknowledged (an unclean leader election, a restored disk)",
             "what is stored stays stored; stop ingest before the topic grows past there, and see docs/delivery.md",
         )
+
+
+def short(facts: Facts) -> str:
+    """The topic as commands take it, without its prefix."""
+    return facts.where.topic.rpartition(".")[2]
 
 
 def name(facts: Facts) -> str:

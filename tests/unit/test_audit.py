@@ -80,7 +80,7 @@ def test_published_losses_explain_what_they_tell_of_and_no_more() -> None:
 @pytest.mark.parametrize(
     ("log", "remedy"),
     [
-        (Log(0, 150), "warpmeter replay --topic warpmeter.gpu-samples"),
+        (Log(0, 150), "warpmeter replay --topic gpu-samples"),
         (Log(60, 150), "retention took them"),
         (None, "cannot be read any more"),
     ],
