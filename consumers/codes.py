@@ -161,6 +161,12 @@ PASSING: Final[Mapping[int, str]] = {
     1002: "UNKNOWN_EXCEPTION",
 }
 
+# What helps against some of them, where the message itself does not say.
+REMEDIES: Final[Mapping[int, str]] = {
+    243: "; the store's disk is full: make room on it",
+    252: "; its merges do not keep up: see system.merges and the disk's speed",
+}
+
 # What a proxy in front of ClickHouse answers by itself: only a person changes its rules. Everything else (502, 503,
 # 504, 429, a 404 of a load balancer without a backend) passes. Status to what to do.
 PERMANENT_STATUSES: Final[Mapping[int, str]] = {

@@ -78,7 +78,7 @@ def classified(table: str, code: int | None, cause: str) -> Refused | Away | Bro
     status = _STATUS.match(cause) if code is None else None
     if status is not None and (remedy := codes.PERMANENT_STATUSES.get(int(status[1]))):
         return Broken(f"cannot insert into {table}: {cause}; {remedy}")
-    return Away(f"insert into {table}: {cause}")
+    return Away(f"insert into {table}: {cause}{codes.REMEDIES.get(code or 0, '')}")
 
 
 class Sink(Protocol):

@@ -2,12 +2,32 @@
 
 import logging
 import sys
+from contextlib import suppress
+from typing import TextIO, cast
 
 import structlog
 
 from warpmeter.settings import Log
 
 Logger = structlog.typing.FilteringBoundLogger
+
+
+class Unfailing:
+    """A stream whose lines are lost when they cannot be written: a full disk must not end who logs to it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """All of it, or what the disk takes."""
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """As far as that can be."""
+        with suppress(OSError):
+            self._stream.flush()
 
 
 def setup(settings: Log, part: str) -> Logger:
@@ -28,7 +48,7 @@ def setup(settings: Log, part: str) -> Logger:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, settings.level.upper())),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, Unfailing(sys.stderr))),
         cache_logger_on_first_use=True,
     )
     return get(part)

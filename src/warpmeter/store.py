@@ -29,7 +29,8 @@ def connect(
     `patience_s` bounds each wait for a connection or an answer of a server: seconds, by default 10 and 300.
     The caller owns it: one client for one thread at a time.
     """
-    patience: dict[str, Any] = {} if patience_s is None else {"connect_timeout": patience_s, "send_receive_timeout": patience_s}
+    waits = ("connect_timeout", "send_receive_timeout")
+    patience: dict[str, Any] = {} if patience_s is None else dict.fromkeys(waits, patience_s)
     client: Client = clickhouse_connect.get_client(
         dsn=store.dsn,
         database=store.database if database is None else database,

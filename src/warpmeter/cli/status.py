@@ -1,5 +1,6 @@
 """`warpmeter status`: what runs, how far behind it is, how fresh the tables are, and what went wrong last."""
 
+import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,7 @@ ORDER BY host, source, subject LIMIT 50
 """
 LOG_LINES: Final = 3
 PATIENCE_S: Final = 5
+LOW_DISK_BYTES: Final = 128 << 20  # the engine starts with 64 MiB or more, and reserves for every insert and merge
 
 
 @dataclass(frozen=True)
@@ -77,12 +79,18 @@ def report(settings: Settings, data: Path) -> Report:
         consumer = pool.submit(_consumer, settings, running)
     freshness, unhealthy, problems = tables.result()
     problems += [why for why in on_bus.result().problems if not (problems and why.startswith("store: "))]
+    problems += _room(folder) if running is not None else []
     if running is None and problems:
         problems.append(f"no `warpmeter up` runs on {data}; name your Kafka and ClickHouse, or start it")
     parts = [_part(name, pid) for name, pid in (running.parts.items() if running else ())]
     errors = _errors(folder, running)
     found = on_bus.result()
     return Report(parts, consumer.result(), freshness, found.lag, found.pending, unhealthy, errors, problems)
+
+
+def _room(folder: Folder) -> list[str]:
+    free = shutil.disk_usage(folder.root).free
+    return [f"disk: {folder.root} has {free >> 20} MiB left: make room"] if free < LOW_DISK_BYTES else []
 
 
 def _tables(settings: Settings) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]:

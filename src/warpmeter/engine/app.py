@@ -123,7 +123,8 @@ class App:
             asked = request.read(scope, self._token)
             packed = _frames(asked) if asked.framed_answer else None
             answer = Answer(send, self._server, asked.query_id, asked.method == "HEAD", packed)
-            await self._serve(asked, body, answer)
+            with self._engine.room_told():
+                await self._serve(asked, body, answer)
         except (ClientGoneError, asyncio.CancelledError):  # cancelled by the server, which is ending
             answer.status = 499
         except EngineError as error:

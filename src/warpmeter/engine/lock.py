@@ -13,6 +13,10 @@ class StartError(Exception):
     """The engine cannot start; the message is one line that says why and what to do."""
 
 
+class NoRoomError(StartError):
+    """The disk is full: the same start succeeds once there is room."""
+
+
 def prepare(folder: Path) -> Path:
     """Make the data folder and return its real path. Raises StartError when it cannot be used."""
     try:
@@ -26,7 +30,7 @@ def prepare(folder: Path) -> Path:
     if "?" in str(real):
         raise StartError(f"the data folder {folder} has a `?` in its name, which chDB cannot open; rename it")
     if free < LOW_DISK_BYTES:
-        raise StartError(f"{folder} has {free >> 20} MiB left and needs {LOW_DISK_BYTES >> 20}: make room")
+        raise NoRoomError(f"{folder} has {free >> 20} MiB left and needs {LOW_DISK_BYTES >> 20}: make room")
     return real
 
 

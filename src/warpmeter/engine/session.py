@@ -3,10 +3,12 @@
 Everything here blocks and is called from worker threads; chDB releases the interpreter lock while it works.
 """
 
+import errno
 import fcntl
 import json
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -17,7 +19,7 @@ from typing import Any, Final
 import chdb
 
 from warpmeter.engine.access import reader_settings, refused_to_readers, write_configuration
-from warpmeter.engine.errors import BAD_ARGUMENTS, from_engine, refuse
+from warpmeter.engine.errors import BAD_ARGUMENTS, NOT_ENOUGH_SPACE, EngineError, from_engine, refuse
 from warpmeter.engine.lock import StartError
 from warpmeter.engine.sqltext import Statement
 
@@ -108,9 +110,28 @@ class Engine:
             self._enter(connection, call)
             yield connection
         except RuntimeError as error:
-            raise from_engine(error, call.mark().decode()) from error
+            raise self._with_room(from_engine(error, call.mark().decode())) from error
         finally:
             connection.close()
+
+    def _with_room(self, error: EngineError) -> EngineError:
+        """The engine does not say which disk is full, nor how full."""
+        if error.code != NOT_ENOUGH_SPACE:
+            return error
+        return EngineError(error.code, f"{error.text} {self._room()}")
+
+    def _room(self) -> str:
+        return f"{self._folder} has {shutil.disk_usage(self._folder).free >> 20} MiB left: make room"
+
+    @contextmanager
+    def room_told(self) -> Iterator[None]:
+        """Word what the system says of a full disk as the engine words it. Raises EngineError for it."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise refuse(NOT_ENOUGH_SPACE, f"No space left for temporary data: {self._room()}.") from error
 
     def _enter(self, connection: Any, call: Call) -> None:
         if call.database:

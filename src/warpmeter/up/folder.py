@@ -104,11 +104,15 @@ class Folder:
         return descriptor
 
     def announce(self, running: Running) -> None:
-        """Write the run file, whole or not at all."""
+        """Write the run file, whole or not at all. Raises OSError when there is no room; the file before it stays."""
         fresh = self.run_file.with_suffix(".new")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(asdict(running), file, indent=1)
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                json.dump(asdict(running), file, indent=1)
+        except OSError:
+            fresh.unlink(missing_ok=True)
+            raise
         fresh.replace(self.run_file)
 
     def running(self) -> Running | None:

@@ -1,7 +1,9 @@
 """The logs of the parts: one file each, kept small, and the last words of each for messages and `status`."""
 
 import json
+import os
 import shutil
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -12,19 +14,29 @@ STARTING: Final = "starting"
 
 
 def open_log(path: Path) -> BinaryIO:
-    """Open for appending, with a line that a start begins; what is over `MAX_BYTES` is set aside first."""
+    """Open for appending, with a line that a start begins; what is over `MAX_BYTES` is set aside first.
+
+    On a full disk lines are lost, and nothing else.
+    """
     trim(path)
-    file = path.open("ab")
     begin = {"event": STARTING, "level": "info", "timestamp": datetime.now(UTC).isoformat()}
-    file.write(json.dumps(begin).encode() + b"\n")
-    file.flush()
+    try:
+        file = path.open("ab", buffering=0)
+    except OSError:
+        return Path(os.devnull).open("ab")
+    with suppress(OSError):
+        file.write(json.dumps(begin).encode() + b"\n")
     return file
 
 
 def trim(path: Path) -> None:
-    """Set a log aside (`.1`) once it is over `MAX_BYTES`; the writer goes on at the start of the same file."""
+    """Set a log aside (`.1`) once it is over `MAX_BYTES`; the writer goes on at the start of the same file.
+
+    On a full disk no more of it is kept than there is room for.
+    """
     if path.exists() and path.stat().st_size > MAX_BYTES:
-        shutil.copyfile(path, path.with_suffix(".log.1"))
+        with suppress(OSError):
+            shutil.copyfile(path, path.with_suffix(".log.1"))
         with path.open("r+b") as file:
             file.truncate(0)
 

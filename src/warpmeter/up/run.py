@@ -235,6 +235,15 @@ def _announce(asked: Plan, supervisor: Supervisor, started_at: float) -> None:
     )
 
 
+def _announced(asked: Plan, supervisor: Supervisor, started_at: float) -> bool:
+    """Announce what changed; False on a full disk, where it is tried again."""
+    try:
+        _announce(asked, supervisor, started_at)
+    except OSError:
+        return False
+    return True
+
+
 def run(asked: Plan, on_started: Callable[[Plan], None]) -> None:
     """Run until a signal; `on_started` is called once everything is up.
 
@@ -253,7 +262,10 @@ def run(asked: Plan, on_started: Callable[[Plan], None]) -> None:
         _prepare_existing(asked)
         if not supervisor.stopping:
             supervisor.start(work)
-        _announce(asked, supervisor, started_at)
+        try:
+            _announce(asked, supervisor, started_at)
+        except OSError as error:
+            raise UpError(f"cannot write to {asked.folder.root}: {error.strerror}; make room") from error
         if not supervisor.stopping:
             on_started(asked)
         _watch(asked, supervisor, started_at)
@@ -268,9 +280,8 @@ def _watch(asked: Plan, supervisor: Supervisor, started_at: float) -> None:
     while not supervisor.stopping:
         time.sleep(CHECK_EVERY_S)
         supervisor.check()
-        if known != supervisor.pids:
+        if known != supervisor.pids and _announced(asked, supervisor, started_at):
             known = dict(supervisor.pids)
-            _announce(asked, supervisor, started_at)
         if time.monotonic() - trimmed > TRIM_EVERY_S:
             trimmed = time.monotonic()
             for name in known:

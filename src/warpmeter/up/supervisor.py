@@ -13,8 +13,12 @@ from warpmeter.up.folder import UpError
 PERMANENT: Final = 78
 """Exit status (sysexits' EX_CONFIG) of a part that a restart cannot mend."""
 
+PASSING: Final = 75
+"""Exit status (sysexits' EX_TEMPFAIL) of a part that can start once its surroundings allow it: when there is room."""
+
 RESTARTS_ALLOWED: Final = 5
 RESTART_WINDOW_S: Final = 60.0
+SOON_S: Final = 3.0
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class _Child:
     part: Part
     process: subprocess.Popen[bytes]
     starts: list[float] = field(default_factory=list)
+    said: str = ""
 
 
 class Supervisor:
@@ -92,17 +97,29 @@ class Supervisor:
         """Until it is up again; a start that fails counts like an end."""
         while not self.stopping:
             self._refuse_hopeless(child)
-            name, status = child.part.name, child.process.returncode
-            self._log.warning("restarting", child=name, status=status, said=self._explain(name))
-            self._clock.sleep(min(0.2 * 2 ** len(child.starts), 5.0))
-            child.starts.append(self._clock.monotonic())
+            self._tell_restart(child)
+            if child.process.returncode == PASSING:
+                self._clock.sleep(SOON_S)
+            else:
+                self._clock.sleep(min(0.2 * 2 ** len(child.starts), 5.0))
+                child.starts.append(self._clock.monotonic())
             try:
                 self._start_again(child)
             except UpError as error:
-                self._log.warning("did not come up", child=name, why=str(error))
+                if child.process.poll() != PASSING:
+                    self._log.warning("did not come up", child=child.part.name, why=str(error))
                 self._stop(child)
             else:
+                child.said = ""
                 return
+
+    def _tell_restart(self, child: _Child) -> None:
+        """Why it ended, unless it was just told: one that waits for room says the same each time."""
+        name, status = child.part.name, child.process.returncode
+        said = self._explain(name)
+        if status != PASSING or not child.said:
+            self._log.warning("restarting", child=name, status=status, said=said)
+        child.said = said if status == PASSING else ""
 
     def _refuse_hopeless(self, child: _Child) -> None:
         """Raises UpError for a part that says that a restart does not help, or that has ended too often."""
