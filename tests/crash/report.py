@@ -11,7 +11,7 @@ from warpmeter.cli.common import print_json, print_table
 
 
 class Progress:
-    """On a terminal one line that changes, and every fault below each other elsewhere; to stderr, and to a file."""
+    """What goes on now: on a terminal (stderr) one line that changes, and in any case line by line in a file."""
 
     def __init__(self, log: Path) -> None:
         self._log = log

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers import KafkaMissingError
 from tests.crash.report import Progress, again, verdict
 from tests.crash.run import run
 
@@ -19,10 +18,7 @@ SEED = int(os.environ.get("WARPMETER_CRASH_SEED", "1"))
 @pytest.mark.kafka
 @pytest.mark.timeout(MINUTES * 60 + 900)
 def test_random_faults_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
-    try:
-        outcome = run(SEED, MINUTES, tmp_path, Progress(tmp_path / "faults.log"))
-    except KafkaMissingError as missing:
-        pytest.skip(str(missing))
+    outcome = run(SEED, MINUTES, tmp_path, Progress(tmp_path / "faults.log"))
     assert not outcome.findings, "\n".join(
         [verdict(outcome), *outcome.findings, f"again: {again(outcome)}", f"{tmp_path}"]
     )
