@@ -179,11 +179,15 @@ def _spans(found: Comparison, client: Client, world: World) -> None:
             spans = by_id.pop((topic.uuid, partition), [])
             # The topics that ingest itself writes go on until the consumers have ended.
             end = end if name in numbered else max((last + 1 for _, last in spans), default=0)
-            _meet(found, where, spans, end, poison[where])
+            meet(found, where, spans, end, poison[where])
     found.differ("ingest_batches: spans of no topic", by_id)
 
 
-def _meet(found: Comparison, where: Partition, spans: Sequence[tuple[int, int]], end: int, refused: set[int]) -> None:
+def meet(found: Comparison, where: Partition, spans: Sequence[tuple[int, int]], end: int, refused: set[int]) -> None:
+    """Spans (first, last) in order, of a partition that ends before `end`: they share nothing and leave nothing out.
+
+    Offsets in `refused` may be in a span or in none: a span of refused messages alone inserts nothing.
+    """
     found.differ(
         f"ingest_batches of {where}: spans that overlap",
         (f"{one} and {other}" for one, other in pairwise(spans) if other[0] <= one[1]),
