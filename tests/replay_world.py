@@ -1,13 +1,15 @@
 """A world to replay in: one test's topics, database and numbered samples, and all its tables compared as a whole."""
 
 import os
+import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import pytest
 from google.protobuf.message import Message
 
 from tests.brokers import Broker
@@ -19,11 +21,24 @@ from warpmeter import bus, migrate, store, wire
 from warpmeter.consumers.replay.compare import Hour
 from warpmeter.consumers.replay.hours import HOUR_S, Range, widened
 from warpmeter.consumers.replay.load import Counted
-from warpmeter.consumers.replay.run import Asked, Outcome, replay
+from warpmeter.consumers.replay.run import Asked, Outcome, replay, unfinished
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Settings
 
 GPUS, HOSTS, JOBS = "gpu-samples", "host-samples", "job-events"
+
+
+DAMAGE: Final = {
+    "deleted": ["ALTER TABLE gpu_samples DELETE WHERE gpu = 1"],
+    "dropped": ["ALTER TABLE gpu_samples DROP PARTITION ID '{day}'"],
+    "truncated": ["TRUNCATE TABLE gpu_samples"],
+    "rollups gone": ["TRUNCATE TABLE gpu_heatmap_1m", "TRUNCATE TABLE fleet_windows_1h"],
+    "everything gone": [
+        "TRUNCATE TABLE gpu_samples", "TRUNCATE TABLE gpu_heatmap_1m", "TRUNCATE TABLE gpu_heatmap_1h",
+        "TRUNCATE TABLE fleet_windows_1m", "TRUNCATE TABLE fleet_windows_1h",
+    ],
+    "doubled": ["INSERT INTO gpu_samples SELECT * FROM gpu_samples WHERE gpu < 2"],
+}  # fmt: skip
 
 
 class Crash(BaseException):
@@ -71,6 +86,32 @@ class World:
         with closing(store.connect(settings.store, database="default")) as client:
             migrate.apply(client, settings.store)
         return cls(settings, folder / "ingest.log", int(time.time()) // HOUR_S * HOUR_S - 2 * HOUR_S)
+
+    @classmethod
+    def landed(cls, broker: Broker, engine: EngineServer, folder: Path) -> "World":
+        """One whose samples are in, with `before` as what is to be there again."""
+        world = cls.made(broker, engine, f"t{secrets.token_hex(4)}", folder)
+        world.send()
+        world.ingest()
+        world.before = world.snapshot()
+        assert all(world.before[table] for table in ("gpu_samples", "fleet_windows_1h", "job_windows_1m", "job_trees"))
+        return world
+
+    def damage(self, name: str) -> None:
+        """Do to the GPUs' tables what nobody should."""
+        days = [day for (day,) in self.query("SELECT DISTINCT toYYYYMMDD(ts) FROM gpu_samples")]
+        for statement in DAMAGE[name]:
+            for day in days if "{day}" in statement else [""]:
+                self.command(statement.format(day=day))
+        assert self.snapshot() != self.before
+
+    def crash(self, topic: str, fuse: str) -> None:
+        """End a replay at a stage or a step; what it leaves is told where rows are wanting."""
+        with pytest.raises(Crash):
+            self.replay(topic, Watching(fuse))
+        with closing(store.connect(self.settings.store)) as client:
+            left = unfinished(client, self.settings)
+        assert bool(left) == (fuse not in ("reading", "comparing"))
 
     @property
     def wanted(self) -> Range:

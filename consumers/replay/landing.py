@@ -48,6 +48,7 @@ class Mover:
         self._store = store
         self._raw, self._rollups = tables.raw, tables.rollups
         self._run = run
+        self._columns: dict[str, set[str]] = {}
 
     def delete(self) -> None:
         """Take the range out of everything. Totals first: which keys are concerned is read from the raw rows."""
@@ -75,22 +76,30 @@ class Mover:
 
     def fill(self, chunks: Sequence[Chunk], landed: Callable[[Chunk], None]) -> None:
         """Insert all; what the store has under these tokens it drops."""
-        staged = named(self._store, self._run.name("landing"))
         mended = f"SELECT {book.COLUMNS} FROM {named(self._store, self._run.totals(BOOK))}"
         token = f"replay/{self._run.id}/{BOOK}"
         insert(self._client, self._store, f"{self._store.local(BOOK)} ({book.COLUMNS})", mended, token)
         for table in self._rollups.totals:
-            kept = f"SELECT * FROM {named(self._store, self._run.totals(table.name))}"
-            self._insert(table, kept, table.name)
-        names = ", ".join(f"`{name}`" for name in self._raw.types)
+            self._insert(table, self._run.totals(table.name), "1", table.name)
         for chunk in chunks:
-            rows = f"SELECT {names} FROM {staged} WHERE {Range(chunk.start, chunk.end).of_rows}"
-            self._insert(self._raw, rows, chunk.name)
+            within = Range(chunk.start, chunk.end).of_rows
+            self._insert(self._raw, self._run.name("landing"), within, chunk.name)
             landed(chunk)
 
-    def _insert(self, table: Table, rows: str, name: str) -> None:
-        names = ", ".join(f"`{each}`" for each in table.types)
+    def _insert(self, table: Table, source: str, condition: str, name: str) -> None:
+        names = self._shared_columns(table, source)
+        rows = f"SELECT {names} FROM {named(self._store, source)} WHERE {condition}"
         insert(self._client, self._store, f"{table.name} ({names})", rows, f"replay/{self._run.id}/{name}")
+
+    def _shared_columns(self, table: Table, source: str) -> str:
+        """Those that both have: a migration may have come between a replay that was killed and its end."""
+        if source not in self._columns:
+            found = self._client.query(
+                "SELECT name FROM system.columns WHERE database = {database:String} AND table = {table:String}",
+                {"database": self._store.database, "table": source},
+            ).result_rows
+            self._columns[source] = {name for (name,) in found}
+        return ", ".join(f"`{name}`" for name in table.types if name in self._columns[source])
 
 
 def insert(client: Client, store: Store, into: str, rows: str, token: str) -> None:

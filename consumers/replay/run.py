@@ -32,6 +32,8 @@ from warpmeter.schemas.topics import Topic
 from warpmeter.settings import Settings
 
 DAY_S: Final = 86_400
+PATIENCE_S: Final = 3600
+"""A deletion writes the day's parts anew, and may take its time."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class Source:
 def replay(settings: Settings, asked: Asked, told: Told, now: Callable[[], float] = time.time) -> Outcome:
     """Do it; run it again after whatever went wrong. Raises ReplayError, and ClickHouseError and KafkaException of
     stores and brokers that do not answer."""
-    with closing(store.connect(settings.store)) as client:
+    with closing(store.connect(settings.store, patience_s=PATIENCE_S)) as client:
         work = _Work(settings, client, asked, told, now)
         source = work.source()
         if asked.dry_run:
@@ -174,21 +176,31 @@ class _Work:
         self._refuse_pending(source, records)
         run = self._new()
         self._staging.make(run, self._raw)
+        try:
+            hours, counted = self._prepared(run, source, records)
+            sure = self._told.confirm(hours, counted)
+            if sure:
+                self._send(source, counted)
+        except Exception:
+            self._staging.drop(run, "loading")
+            raise
+        if not sure:
+            self._staging.drop(run, "loading")
+            return self._outcome(False, hours, counted, finished)
+        self._staging.advance(run, "staged")
+        self._finish(Unfinished(run, "staged"))
+        return self._outcome(True, hours, counted, finished)
+
+    def _prepared(self, run: Run, source: Source, records: Records) -> tuple[list[Hour], Counted]:
+        """All that is to land, read, judged, and held against the tables. Raises ReplayError when it must not."""
         self._refuse_letters(run)
         counted = self._load(run, source, records)
         self._keep_totals(run)
         self._mend_book(run, source)
         hours = self._compared(run)
         if not self._asked.allow_loss and (why := loss(hours)):
-            self._staging.drop(run, "loading")
             raise ReplayError(f"{why}: nothing was changed. --allow-loss replays what the topic has")
-        if not self._told.confirm(hours, counted):
-            self._staging.drop(run, "loading")
-            return self._outcome(False, hours, counted, finished)
-        self._send(source, counted)
-        self._staging.advance(run, "staged")
-        self._finish(Unfinished(run, "staged"))
-        return self._outcome(True, hours, counted, finished)
+        return hours, counted
 
     def _finish(self, found: Unfinished) -> None:
         """From `staged` or `landing` to the end."""
@@ -230,7 +242,6 @@ class _Work:
     def _refuse_letters(self, run: Run) -> None:
         """Both may begin at once: each makes its table first and looks for the other's then."""
         if self._staging.letters(run.table):
-            self._staging.drop(run, "loading")
             raise ReplayError(
                 f"dead letters of {run.topic} are being replayed, or were when it was interrupted: wait for it, or run "
                 f"`warpmeter dead-letters replay --topic {run.topic}`, which finishes it"
@@ -266,7 +277,6 @@ class _Work:
         if run.start < self._now() - kept_days * DAY_S:
             why = f"raw rows are kept for {kept_days} days, and the range begins before that"
         if why:
-            self._staging.drop(run, "loading")
             raise ReplayError(
                 f"{why}: the topic no longer holds all of it, and what is gone would be lost in the tables too. "
                 "Nothing was changed; begin later, or replay what there is with --allow-loss"

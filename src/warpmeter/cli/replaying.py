@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from warpmeter.consumers.replay.compare import Hour
     from warpmeter.consumers.replay.load import Counted
     from warpmeter.consumers.replay.run import Outcome
+    from warpmeter.up.folder import Running
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,11 @@ class Watch:
             self._bar.advance(self._task, steps)
 
     def confirm(self, hours: Sequence["Hour"], counted: "Counted") -> bool:
-        """Show what would change and ask, unless told to go on; without a terminal the answer is no."""
+        """Show what would change and ask, unless told to go on."""
         if self._yes:
             return True
         self._bar.stop()
         _print_hours(hours)
-        if not sys.stdin.isatty():
-            common.fail("nothing was changed: --yes goes on without a question", 2)
         rows = sum(hour.in_table for hour in hours)
         sure = typer.confirm(
             f"Delete {rows} rows and their rollups, and land {counted.messages} messages again?", err=True
@@ -85,12 +84,23 @@ def _nothing() -> Iterator[None]:
     yield
 
 
+def refuse_within_up(settings: Settings, found: "Running | None", dry_run: bool) -> None:
+    """End when ingest is a part of the `up` that serves this store: it is started again whenever it stops."""
+    if found is not None and not dry_run and "ingest" in found.parts and settings.store.dsn == found.write_dsn:
+        common.fail(
+            "ingest of `warpmeter up` is at work: stop `up`, then replay with --store chdb://<its data folder>/engine; "
+            "its embedded broker forgets all messages when it stops: only a Kafka of yours has them still"
+        )
+
+
 def run(settings: Settings, wish: Wish) -> bool:
     """Replay topic after topic; whether all was done. Raises ReplayError, TailError, ValueError, clients' errors."""
     from warpmeter.consumers.replay.hours import said, widened
     from warpmeter.consumers.replay.run import Asked, replay
     from warpmeter.tail import topic_named
 
+    if not (wish.yes or wish.dry_run or sys.stdin.isatty()):
+        common.fail("--yes goes on without a question, --dry-run says what would change", 2)
     now = time.time()
     start, end = moment(wish.since, now), moment(wish.until, now)
     wanted = widened(start, end)

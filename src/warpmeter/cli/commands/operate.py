@@ -144,6 +144,7 @@ def replay(
 
     asked = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers}, store={"dsn": store})
     settings = common.writable(asked, data)
+    replaying.refuse_within_up(settings, common.running(data or settings.engine.data), dry_run)
     wish = replaying.Wish(topic, since, until, allow_loss, dry_run, yes, as_json)
     with explained(ReplayError, ClickHouseError, KafkaException, TailError, ValueError):
         done = replaying.run(settings, wish)
