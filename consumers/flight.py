@@ -18,7 +18,8 @@ from warpmeter.consumers.judge import Budget, judge
 from warpmeter.consumers.ledger import Declared, Done, Ledger, Outcome, fits
 from warpmeter.consumers.letters import Letters, dead_letters
 from warpmeter.consumers.sink import Away, Broken, History, Landed, Refused, Sink
-from warpmeter.consumers.span import Partition
+from warpmeter.consumers.span import Partition, Span
+from warpmeter.consumers.start import past_window, to_set
 
 ROWS = selfmetrics.counter("warpmeter_ingest_rows_total")
 BYTES = selfmetrics.counter("warpmeter_ingest_bytes_total")
@@ -52,6 +53,7 @@ class Flight:
     orphaned: frozenset[str] = frozenset()
     stage: Stage = "prepare"
     declared_at: float | None = None
+    tried: set[Span] = field(default_factory=set)
     counted: set[Partition] = field(default_factory=set)
     spent: dict[Partition, frozenset[int]] = field(default_factory=dict)
 
@@ -122,6 +124,7 @@ class Pilot:
         self._broker = ports.broker
         self._ledger = ports.ledger
         self._sink = ports.sink
+        self._history = ports.history
         self._letters = ports.letters
         self._clock = ports.clock
         self._redeclare_after_s = redeclare_after_s
@@ -136,6 +139,7 @@ class Pilot:
     def declare(self, flight: Flight) -> Outcome:
         """Write the intents of all batches in one commit."""
         flight.drop_given_up()
+        flight.tried |= {batch.span for batch in flight.batches if batch.at is not None}
         now, flight.declared_at = round(self._clock.now(), 3), self._clock.monotonic()
         flight.batches = [replace(batch, at=now if batch.at is None else batch.at) for batch in flight.batches]
         declared = [batch for batch in flight.batches if batch.span.topic not in flight.orphaned]
@@ -148,6 +152,10 @@ class Pilot:
             flight.drop_given_up()
             if not flight.batches:
                 return Flown()
+            if (report := self._look_up(flight)) is not None:
+                return report
+            if not flight.batches:
+                continue
             if flight.declared_at is None or self._clock.monotonic() - flight.declared_at > self._redeclare_after_s:
                 return Undeclared()
             if (report := self._insert_next(flight)) is not None:
@@ -213,6 +221,27 @@ class Pilot:
             flight.batches[place] = batch
             flight.returned += reversed(later)
 
+    def _look_up(self, flight: Flight) -> Report | None:
+        """Before what the store may not drop: a second try, for others may have filled the window since the first; and
+        what no declare fences, for another member may have inserted it in other spans."""
+        match self._landed_before(flight, flight.batches[0]):
+            case True:
+                flight.landed.append(flight.batches.pop(0))
+                return None
+            case Broken(why):
+                return Halt(why)
+            case Away() | Halt() as report:
+                return report
+            case _:
+                return None
+
+    def _landed_before(self, flight: Flight, batch: Batch) -> bool | Halt | Away | Broken:
+        if batch.span.topic in flight.orphaned:
+            return taken_over(batch.span, self._history)
+        if batch.span in flight.tried and batch.at is not None:
+            return forgotten(Declared(batch.span, batch.at), self._history, self._clock.now())
+        return False
+
     def _insert_next(self, flight: Flight) -> Report | None:
         batch = flight.batches[0]
         begun = self._clock.monotonic()
@@ -224,6 +253,7 @@ class Pilot:
             case Refused(why):
                 return self._refused(flight, why)
             case Away() as away:
+                flight.tried.add(batch.span)
                 return away
             case Broken(why):
                 return Halt(why)
@@ -247,6 +277,35 @@ class Pilot:
         BYTES.labels(table).inc(batch.kept_bytes)
         SPANS.labels(table).inc()
         SECONDS.labels(table).observe(took_s)
+
+
+def forgotten(pending: Declared, history: History, now: float) -> bool | Halt | Away | Broken:
+    """Whether a declared span is past the store's window and has landed; False: insert it. Halt: nobody knows."""
+    since = history.inserts_since(pending.span.topic, pending.at)
+    if isinstance(since, Away | Broken):
+        return since
+    if not past_window(pending, now, since):
+        return False
+    landed = history.landed(pending.span)
+    if landed is not False:
+        return landed
+    span = pending.span
+    return Halt(
+        f"{span.where} was to insert {span.first}-{span.last} so long ago that the store may have forgotten whether "
+        "it did, and ingest_batches has no such row: look whether the table has rows of that time. "
+        f"{to_set(span.where, span.last + 1)} if it has, and to {span.first} if not: then they are inserted anew"
+    )
+
+
+def taken_over(span: Span, history: History) -> bool | Away | Broken:
+    """Whether offsets of this span have landed in another one."""
+    lasts = history.last(span.topic, span.uuid)
+    if isinstance(lasts, Away | Broken):
+        return lasts
+    if lasts.get(span.partition, -1) < span.first:
+        return False
+    landed = history.landed(span)
+    return landed if isinstance(landed, Away | Broken) else not landed
 
 
 def table_of(topic: str) -> str:

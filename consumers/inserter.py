@@ -12,7 +12,7 @@ from typing import Final
 
 from warpmeter import log, selfmetrics
 from warpmeter.consumers.astray import Astray
-from warpmeter.consumers.check import Checked, check
+from warpmeter.consumers.check import Checked, Contradiction, check
 from warpmeter.consumers.flight import (
     Backoff,
     Flight,
@@ -41,7 +41,7 @@ STORE_ERRORS = selfmetrics.counter("warpmeter_ingest_store_errors_total")
 BUSY_SINCE = selfmetrics.gauge("warpmeter_ingest_busy_since_timestamp_seconds")
 logger = log.get("ingest")
 
-Answer = Report | Checked
+Answer = Report | Checked | Contradiction
 
 
 class Inserter:
@@ -175,16 +175,15 @@ class Inserter:
                 self._health.halt = why
             case OtherTopic(topics):
                 self._astray.restart(topics, self._flight)
-            case Checked(lanes, skip, passed_over):
-                self._accept(lanes, skip)
-                self._pass_over(passed_over)
+            case Checked():
+                self._accept(answer.lanes, answer.skip)
+                self._pass_over(answer.passed_over)
+            case Contradiction():
+                self._look_again(answer.lane, answer.why)
             case Flown():
                 self._finish_flight()
-            case Ready():
-                self._stage("declare")
-                return
-            case Undeclared():
-                self._stage("prepare")
+            case Ready() | Undeclared():
+                self._stage("declare" if isinstance(answer, Ready) else "prepare")
                 return
         self._come_back()
 
@@ -215,6 +214,17 @@ class Inserter:
                 why = f"the group's offset was set forward: offsets {first} to {last} are left out"
                 self._health.lost(lane.where, last - first + 1, why)
                 lane.landed(last + 1, self._ports.clock.monotonic())
+
+    def _look_again(self, lane: Lane, why: str) -> None:
+        """Halt, unless the ledger has moved on since: another member has taken the partition over meanwhile."""
+        if self._lanes.at(lane.where) is not lane:
+            return
+        before = lane.began
+        self._lanes.begin_again(lane)
+        if lane.began == before:
+            self._health.halt = why
+        elif not lane.uuid:
+            self._astray.add([lane.where])
 
     # The store comes and goes.
 

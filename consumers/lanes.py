@@ -72,8 +72,9 @@ class Lanes:
         clock, broker = self._ports.clock, self._ports.broker
         for attempt in range(RECALL_TRIES):
             try:
-                ids = broker.topic_ids({where.topic for where in partitions})
+                # In this order: a topic that is deleted in between takes its records with it, and would seem unread.
                 entries = self._ports.ledger.recall(partitions)
+                ids = broker.topic_ids({where.topic for where in partitions})
                 break
             except (BrokerError, LedgerError) as error:
                 if attempt == RECALL_TRIES - 1:
