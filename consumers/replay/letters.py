@@ -6,11 +6,14 @@ letter's own token. So two replays at once, or one after another was killed, dro
 in its staging table is landed first by the next.
 """
 
+import json
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from warpmeter import store, wire
@@ -20,11 +23,11 @@ from warpmeter.consumers.replay import letterbox, rollups
 from warpmeter.consumers.replay.errors import ReplayError
 from warpmeter.consumers.replay.landing import insert
 from warpmeter.consumers.replay.letterbox import Content, Letter, Wanted
-from warpmeter.consumers.replay.rollups import BOOK, Table, named, on_cluster
-from warpmeter.consumers.replay.staging import PREFIX, Staging
+from warpmeter.consumers.replay.rollups import BOOK, Table, named
+from warpmeter.consumers.replay.staging import PREFIX, Staging, dropping, renaming
 from warpmeter.consumers.shape import Look, Odd, looker
 from warpmeter.consumers.sink import Away, Broken, ClickHouse, columns, insert_settings
-from warpmeter.migrate import literal
+from warpmeter.migrate import holder, literal
 from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.settings import Settings
 
@@ -116,7 +119,7 @@ class _Work:
                 self._refuse_range()
             kept = self._load(sorted(letters, key=lambda letter: letter.ts), done)
             self._pick(raw)
-        except BaseException:
+        except Exception:
             self._drop("letters")
             self._drop("choosing")
             raise
@@ -142,16 +145,22 @@ class _Work:
             if name.startswith(f"{PREFIX}picked_"):
                 raw, _ = rollups.read(self._client, self._store, self._topic.table)
                 done.finished += self._land(raw, name)
-            elif self._age_s(name) > LEFT_S:
-                self._client.command(f"DROP TABLE IF EXISTS {named(self._store, name)}{on_cluster(self._store)} SYNC")
+            elif not self._alive(name):
+                self._client.command(dropping(self._store, name))
 
-    def _age_s(self, name: str) -> float:
+    def _alive(self, name: str) -> bool:
+        """Whether the replay that fills a table may be at work: its process, or for some time one of another host."""
         rows = self._client.query(
-            "SELECT dateDiff('second', metadata_modification_time, now()) FROM system.tables "
+            "SELECT comment, dateDiff('second', metadata_modification_time, now()) FROM system.tables "
             "WHERE database = {database:String} AND name = {name:String}",
             {"database": self._store.database, "name": name},
         ).result_rows
-        return float(rows[0][0]) if rows else 0.0
+        if not rows:
+            return False
+        host, _, pid = json.loads(rows[0][0])["by"].rpartition(":")
+        if f"{host}:{os.getpid()}" == holder():
+            return Path(f"/proc/{pid}").exists() and rows[0][1] <= LEFT_S
+        return bool(rows[0][1] <= LEFT_S)
 
     def _refuse_range(self) -> None:
         found = [each for each in self._staging.found() if each.run.table == self._topic.table]
@@ -161,7 +170,7 @@ class _Work:
     # --- filling ---------------------------------------------------------------------------------------------------
 
     def _make(self, name: str, raw: Table) -> None:
-        self._staging.create(name, raw.name, f"ORDER BY ({', '.join(raw.key)})", {"letters": self._name})
+        self._staging.create(name, raw.name, f"ORDER BY ({', '.join(raw.key)})", {"by": holder()})
         self._staging.add_token(name, LETTER)
 
     def _load(self, letters: Sequence[Letter], done: Replayed) -> list[Letter]:
@@ -236,13 +245,10 @@ class _Work:
         return {token: int(count) for token, count in rows}
 
     def _rename(self, before: str, after: str) -> None:
-        of = f"{named(self._store, self._table(before))} TO {named(self._store, self._table(after))}"
-        self._client.command(f"RENAME TABLE {of}{on_cluster(self._store)}")
+        self._client.command(renaming(self._store, self._table(before), self._table(after)))
 
     def _drop(self, stage: str) -> None:
-        self._client.command(
-            f"DROP TABLE IF EXISTS {named(self._store, self._table(stage))}{on_cluster(self._store)} SYNC"
-        )
+        self._client.command(dropping(self._store, self._table(stage)))
 
     # --- landing ---------------------------------------------------------------------------------------------------
 
@@ -256,7 +262,7 @@ class _Work:
                 rows = f"SELECT {names} FROM {named(self._store, name)} WHERE {LETTER} = '{token}'"
                 insert(self._client, self._store, f"{raw.name} ({names})", rows, token)
                 self._told.step(1)
-            self._client.command(f"DROP TABLE IF EXISTS {named(self._store, name)}{on_cluster(self._store)} SYNC")
+            self._client.command(dropping(self._store, name))
         except store.ClickHouseError:
             if name in self._staging.letters(self._topic.table):
                 raise

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from confluent_kafka.admin import OffsetSpec
 
-from warpmeter import bus, store
+from warpmeter import bus, schema_lock, store
 from warpmeter.consumers import status
 from warpmeter.consumers.ledger import Declared, Foreign, Settled
 from warpmeter.consumers.letters import KafkaLetters, Letters
@@ -96,7 +96,14 @@ def replay(settings: Settings, asked: Asked, told: Told, now: Callable[[], float
         if asked.dry_run:
             return work.look(source, looked_at(settings, source.partitions))
         with held(settings, source.partitions) as records:
+            _refuse_migration(client)
             return work.run(source, records)
+
+
+def _refuse_migration(client: store.Client) -> None:
+    """It looks for members of the group under its lock, and we, being one, for the lock: the second sees the first."""
+    if rows := client.query(schema_lock.AT_WORK).result_rows:
+        raise ReplayError(f"a migration is at work ({rows[0][0]}): wait for it")
 
 
 def unfinished(client: store.Client, settings: Settings) -> list[Unfinished]:

@@ -72,6 +72,33 @@ class Unfinished:
         return f"replay of {self.run.topic}, {self.run.wanted}, is at work or was interrupted: {done[self.stage]}"
 
 
+def creation(store: Store, name: str, like: str, layout: str, comment: str) -> str:
+    """SQL: a table with the columns and constraints of another, without its time to live."""
+    engine = "ReplicatedMergeTree" if store.cluster else "MergeTree"
+    return (
+        f"CREATE TABLE {named(store, name)}{on_cluster(store)} AS {named(store, like)} ENGINE = {engine} {layout} "
+        f"SETTINGS {WINDOW} COMMENT {migrate.literal(comment)}"
+    )
+
+
+def token_column(store: Store, name: str, column: str) -> str:
+    """SQL: a column that holds the token of the insert that a row came with."""
+    return (
+        f"ALTER TABLE {named(store, name)}{on_cluster(store)} "
+        f"ADD COLUMN {column} LowCardinality(String) DEFAULT getSetting('insert_deduplication_token')"
+    )
+
+
+def renaming(store: Store, before: str, after: str) -> str:
+    """SQL: one atomic step."""
+    return f"RENAME TABLE {named(store, before)} TO {named(store, after)}{on_cluster(store)}"
+
+
+def dropping(store: Store, name: str) -> str:
+    """SQL: the table is gone when this returns, or was before."""
+    return f"DROP TABLE IF EXISTS {named(store, name)}{on_cluster(store)} SYNC"
+
+
 class Staging:
     """The staging tables of a store. Statements are meant for one client and one thread."""
 
@@ -109,29 +136,20 @@ class Staging:
 
     def create(self, name: str, like: str, layout: str, comment: Mapping[str, Any]) -> None:
         """A table with the columns and constraints of another, which keeps its rows until it is dropped."""
-        engine = "ReplicatedMergeTree" if self._store.cluster else "MergeTree"
-        self._client.command(
-            f"CREATE TABLE {self._of(name)} AS {named(self._store, like)} ENGINE = {engine} {layout} "
-            f"SETTINGS {WINDOW} COMMENT {migrate.literal(json.dumps(comment))}"
-        )
+        self._client.command(creation(self._store, name, like, layout, json.dumps(comment)))
 
     def add_token(self, name: str, column: str) -> None:
         """A column that holds the token of the insert that a row came with."""
-        self._client.command(
-            f"ALTER TABLE {self._of(name)} "
-            f"ADD COLUMN {column} LowCardinality(String) DEFAULT getSetting('insert_deduplication_token')"
-        )
+        self._client.command(token_column(self._store, name, column))
 
     def advance(self, run: Run, stage: Stage) -> None:
         """From the stage before to `stage`, in one atomic step."""
         before = STAGES[STAGES.index(stage) - 1]
-        of = f"{named(self._store, run.name(before))} TO {named(self._store, run.name(stage))}"
-        self._client.command(f"RENAME TABLE {of}{on_cluster(self._store)}")
+        self._client.command(renaming(self._store, run.name(before), run.name(stage)))
 
     def back(self, run: Run) -> None:
         """From `landing` to `staged`: the store may have forgotten which inserts it has taken."""
-        of = f"{named(self._store, run.name('landing'))} TO {named(self._store, run.name('staged'))}"
-        self._client.command(f"RENAME TABLE {of}{on_cluster(self._store)}")
+        self._client.command(renaming(self._store, run.name("landing"), run.name("staged")))
 
     def renew(self, run: Run, now: float, run_id: str) -> Run:
         """The same run at `staged` under another id, for tokens that nobody has used."""
@@ -143,7 +161,7 @@ class Staging:
     def drop(self, run: Run, stage: Stage) -> None:
         """Forget a run: first the table that says that there is something to do, then what it would be done with."""
         for name in (run.name(stage), *self._named_like(run.totals(""))):
-            self._client.command(f"DROP TABLE IF EXISTS {self._of(name)} SYNC")
+            self._client.command(dropping(self._store, name))
 
     def _named_like(self, prefix: str) -> list[str]:
         rows = self._client.query(

@@ -24,6 +24,7 @@ from warpmeter.consumers.replay.letterbox import Wanted
 from warpmeter.consumers.replay.letters import Replayed, replay
 
 CHECKS = "CHECK agent_version != 'bad'"
+COMMAND = [sys.executable, "-m", "warpmeter", "dead-letters"]
 HOPELESS = b"\xff\xff\xff"
 
 
@@ -34,9 +35,9 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
 
 
 @pytest.fixture(scope="module")
-def landed(broker: Broker, engine: EngineServer, tmp_path_factory: pytest.TempPathFactory) -> World:
+def landed(tansu: Broker, engine: EngineServer, tmp_path_factory: pytest.TempPathFactory) -> World:
     """Ten messages that a constraint refuses, and one that is no Envelope, among good ones; then no constraint."""
-    world = World.made(broker, engine, f"t{secrets.token_hex(4)}", tmp_path_factory.mktemp("world"))
+    world = World.made(tansu, engine, f"t{secrets.token_hex(4)}", tmp_path_factory.mktemp("world"))
     world.command(f"ALTER TABLE host_samples ADD CONSTRAINT version {CHECKS}")
     world.command("CREATE OR REPLACE TABLE host_samples_judge AS host_samples ENGINE = Null")
     world.send(30, [HOSTS])
@@ -160,12 +161,23 @@ def test_rows_that_landed_by_other_ways_are_left_out(world: World) -> None:
     assert world.value("SELECT count() FROM host_samples WHERE host = 'mended'") == 30
 
 
-@pytest.mark.parametrize("fuse", ["asking", "step of asking", "landing", "step of landing"])
+@pytest.mark.parametrize("fuse", ["step of asking", "step of landing"])
 def test_a_crash_anywhere_and_the_same_again(world: World, fuse: str) -> None:
     with pytest.raises(Crash):
         again(world, Watching(fuse))
     done = again(world)
     assert len(done.landed) + done.finished == 10
+    once(world)
+
+
+@pytest.mark.parametrize("line", ["asking", "landing"])
+def test_kill_9_and_the_same_again(world: World, tmp_path: Path, line: str) -> None:
+    command, environment = [*COMMAND, "replay", "--yes"], world.environment(tmp_path)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stderr is not None
+        assert any(each.startswith(line) for each in process.stderr), "it ended before"
+        process.kill()
+    again(world)
     once(world)
 
 
@@ -180,10 +192,8 @@ def test_two_at_once_land_it_once(world: World) -> None:
 
 def test_the_command(world: World, tmp_path: Path) -> None:
     def run(*words: str, status: int = 0) -> bytes:
-        done = subprocess.run(
-            [sys.executable, "-m", "warpmeter", "dead-letters", *words], capture_output=True, timeout=100,
-            env=world.environment(tmp_path),
-        )  # fmt: skip
+        environment = world.environment(tmp_path)
+        done = subprocess.run([*COMMAND, *words], capture_output=True, timeout=100, env=environment)
         assert done.returncode == status, done.stderr.decode()
         return done.stdout
 

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.ingest_process import IngestProcess
 from tests.replay_world import GPUS, HOSTS, JOBS, Watching, World
 from tests.tables import row
 from warpmeter import queries, store
+from warpmeter.consumers.replay import book, rollups, staging, totals
 from warpmeter.consumers.replay.errors import ReplayError
 from warpmeter.consumers.replay.hours import HOUR_S, widened
 from warpmeter.consumers.sink import ONE_BLOCK
@@ -140,3 +142,22 @@ def test_bad_messages_stay_out_and_are_sent_to_the_dead_letters_once(
     assert (outcome.done, outcome.rejected) == (True, 2)
     assert other.snapshot() == before
     assert other.value("SELECT count() FROM gpu_samples WHERE host = 'late'") == 4
+
+
+def test_the_statements_for_a_cluster_are_understood(world: World) -> None:
+    with closing(store.connect(world.settings.store)) as client:
+        raw, made = rollups.read(client, world.settings.store, "job_events")
+        cluster = replace(world.settings.store, cluster="fleet")
+        asked = staging.Run("1", JOBS, "job_events", "g", world.wanted.start, world.wanted.end, 0.0)
+        statements = [
+            *rollups.deletes(cluster, raw, made, world.wanted),
+            *(rows for table in made.totals for rows in totals.kept(cluster, asked, raw, table)),
+            book.delete(cluster, asked),
+            staging.creation(cluster, asked.name("loading"), raw.name, "ORDER BY ts", "{}"),
+            staging.token_column(cluster, asked.name("loading"), staging.SPAN),
+            staging.renaming(cluster, asked.name("loading"), asked.name("staged")),
+            staging.dropping(cluster, asked.name("landing")),
+        ]
+        for statement in statements:
+            client.command(f"EXPLAIN AST {statement}")
+    assert sum("ON CLUSTER `fleet`" in statement for statement in statements) == len(statements) - 2 * len(made.totals)
