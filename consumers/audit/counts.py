@@ -6,7 +6,7 @@ book said before it was counted and what it says after; where nothing lands the 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from typing import Final
 
 from warpmeter.consumers.audit.spans import Finding
@@ -25,26 +25,34 @@ class Landed:
 
 @dataclass(frozen=True)
 class Rollup:
-    """A rollup held against its raw table: `rolled` over its windows is `raw` over the rows."""
+    """A rollup held against its raw table: `rolled` over its windows is `raw` over the rows.
+
+    `version` is the migration that made it, where there were rows before that.
+    """
 
     name: str
     source: str
     rolled: str = "sum(samples)"
     raw: str = "count()"
+    version: int = 0
 
 
-ROLLUPS: Final = tuple(
-    Rollup(f"{name}_{step}", source, *sums)
-    for name, source, *sums in (
-        ("gpu_heatmap", "gpu_samples"),
-        ("gpu_heatmap", "gpu_samples", "sum(covered_ms)", "sum(period_ms)"),
-        ("fleet_windows", "gpu_samples"),
-        ("fleet_windows", "gpu_samples", "sum(covered_ms)", "sum(period_ms)"),
-        ("host_windows", "host_samples"),
-        ("host_windows", "host_samples", "sum(covered_ms)", "sum(period_ms)"),
-        ("job_windows", "gpu_samples", "sum(gpu_seconds)", "sum(if(empty(job_ids), 0, period_ms)) / 1000"),
-    )
-    for step in ("1m", "1h")
+def _both(name: str, source: str, rolled: str = "sum(samples)", raw: str = "count()", version: int = 0) -> list[Rollup]:
+    """The rollups of minutes and of hours."""
+    return [Rollup(f"{name}_{step}", source, rolled, raw, version) for step in ("1m", "1h")]
+
+
+_TIME: Final = ("sum(covered_ms)", "sum(period_ms)")
+ROLLUPS: Final = (
+    *_both("gpu_heatmap", "gpu_samples"),
+    *_both("gpu_heatmap", "gpu_samples", *_TIME),
+    *_both("fleet_windows", "gpu_samples"),
+    *_both("fleet_windows", "gpu_samples", *_TIME),
+    *_both("host_windows", "host_samples"),
+    *_both("host_windows", "host_samples", *_TIME),
+    *_both("device_windows", "device_samples", version=4),
+    *_both("device_windows", "device_samples", *_TIME, version=4),
+    *_both("job_windows", "gpu_samples", "sum(gpu_seconds)", "sum(if(empty(job_ids), 0, period_ms)) / 1000"),
 )
 ROUNDING: Final = 1e-6
 """Sums of floats differ by the order of their parts: so much of their size is no difference."""
@@ -120,9 +128,10 @@ def rolled_up(
     raw: Mapping[date, float],
     before: Mapping[date, float],
     after: Mapping[date, float],
+    since: date = date.min,
 ) -> Compared:
-    """The rows of a table against one of its rollups."""
-    days = sorted({*raw, *after})
+    """The rows of a table against one of its rollups, from `since` on."""
+    days = sorted(day for day in {*raw, *after} if day >= since)
     found = (Day(day, raw.get(day, 0), before.get(day, 0), after.get(day, 0)) for day in days)
     return Compared(rollup.source, rollup.name, tuple(found))
 
@@ -161,6 +170,12 @@ class Counts:
         """A figure of a raw table by day."""
         return self._by_day(f"SELECT toDate(ts), {what} FROM {table} WHERE ts >= {{since:Date}} GROUP BY 1")
 
+    def whole_since(self, rollup: Rollup) -> date:
+        """From which day on a rollup has all rows: the day after it was made, if rows had landed before that."""
+        given = {"version": rollup.version, "table": rollup.source}
+        rows = self._client.query(_MADE, parameters=given).result_rows if rollup.version else ()
+        return rows[0][0] + timedelta(days=1) if rows else self.since
+
     def windows(self, rollup: Rollup) -> dict[date, float]:
         """The same figure of a rollup by day."""
         return self._by_day(
@@ -172,6 +187,10 @@ class Counts:
         return {day: value for day, value in rows if value}
 
 
+_MADE: Final = """
+SELECT toDate(max(applied_at)) FROM schema_migrations WHERE version = {version:UInt32}
+HAVING max(applied_at) > (SELECT min(inserted_at) FROM ingest_batches WHERE table = {table:String})
+"""
 _BOOK: Final = """
 SELECT table, toDate(min_ts) AS from_day, toDate(max_ts) AS to_day, sum(rows), startsWith(token, 'replay/') AS again
 FROM ingest_batches WHERE max_ts >= {since:Date}

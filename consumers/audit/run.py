@@ -177,5 +177,5 @@ def _counts(settings: Settings, ask: Counts, clock: Clock, wait_s: float, look: 
     for table in tables:
         whole = {day: int(value) for day, value in rows[table].items()}
         look.tables.append(counts.booked(table, whole, book.get(table, ()), later_book.get(table, ()), ask.since))
-    look.tables += map(counts.rolled_up, rollups, raws, windows, later_windows)
+    look.tables += map(counts.rolled_up, rollups, raws, windows, later_windows, map(ask.whole_since, rollups))
     look.findings += counts.findings(look.tables)

@@ -1,4 +1,4 @@
-"""What `warpmeter check` makes of what it sees: holes and what explains them, the group, pending spans, counts by day."""
+"""What `warpmeter check` makes of what it sees: holes and what explains them, the group, pending spans, days."""
 
 from datetime import date
 
@@ -162,6 +162,7 @@ def test_a_rollup_that_lost_or_doubled_rows_is_found() -> None:
     assert rolled_up(rollup, {MONDAY: 100}, {MONDAY: 99}, {MONDAY: 99}).wrong
     assert rolled_up(rollup, {MONDAY: 100}, {MONDAY: 101}, {MONDAY: 101}).wrong
     assert rolled_up(rollup, {}, {}, {MONDAY: 1}).wrong == []  # it came after the table was counted
+    assert rolled_up(rollup, {MONDAY: 9, TUESDAY: 1}, {TUESDAY: 1}, {TUESDAY: 1}, TUESDAY).wrong == []
     assert rolled_up(rollup, {MONDAY: 0.1 + 0.2}, {MONDAY: 0.3}, {MONDAY: 0.3}).wrong == []
 
 
