@@ -10,7 +10,7 @@ from warpmeter.consumers import codes
 from warpmeter.consumers.batch import Batch
 from warpmeter.consumers.span import Span
 from warpmeter.schemas.topics import Topic, row_type
-from warpmeter.store import ClickHouseError, Client, cause
+from warpmeter.store import ClickHouseError, Client, cause, code
 from warpmeter.wire import joined
 
 
@@ -163,7 +163,7 @@ class ClickHouse:
         try:
             self._client().raw_insert(table, self._columns[topic], body, settings, "ProtobufList")
         except ClickHouseError as error:
-            found = classified(table, getattr(error, "code", None), cause(error))
+            found = classified(table, code(error), cause(error))
             return self._naming_views(found) if isinstance(found, Broken) else found
         except OSError as error:
             return Away(f"insert into {table}: {error}")

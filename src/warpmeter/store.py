@@ -65,7 +65,16 @@ _TAIL: Final = re.compile(r"( \(version [^()]*(\([^()]*\))?\))?( \(for url \S+\)
 _STATUS: Final = re.compile(r"^HTTP driver received HTTP status (\d{3})(?:, server response: (.*))?$")
 _PEER: Final = re.compile(r"HTTPS?Connection(?:Pool)?\(host='([^']+)', port=(\d+)\)")
 _TAG: Final = re.compile(r"<(style|script|title)\b.*?</\1>|<[^>]*>", re.DOTALL)
+_CODE: Final = re.compile(r"^Code: (\d+)\. ")
 _LONGEST: Final = 600
+
+
+def code(error: Exception) -> int | None:
+    """ClickHouse's number of an error, None when it is not ClickHouse's."""
+    number = getattr(error, "code", None)
+    if number is None and (found := _CODE.match(_root(error))):
+        number = int(found[1])
+    return number
 
 
 def cause(error: Exception) -> str:
@@ -85,4 +94,6 @@ def _root(error: Exception) -> str:
     """The transport's reason, which its client wraps in the whole address; else the error itself."""
     found: BaseException = error.__cause__ or error
     reason = getattr(found, "reason", None)
+    if isinstance(found, UnicodeDecodeError):  # chDB's message quotes bytes that are no text
+        return found.object.decode(errors="backslashreplace")
     return str(reason if isinstance(reason, Exception) else found) or type(found).__name__

@@ -86,7 +86,8 @@ def refuse(code: int, why: str) -> EngineError:
 
 def from_engine(error: BaseException, mark: str = "") -> EngineError:
     """What chDB raised, without chDB's own prefix, our `mark`, and the head and tail that nesting repeats."""
-    said = str(error).replace(mark, "").strip()
+    told = error.object.decode(errors="backslashreplace") if isinstance(error, UnicodeDecodeError) else str(error)
+    said = told.replace(mark, "").strip()
     found = _CODE.search(said)
     if found is None:
         return refuse(UNKNOWN_EXCEPTION, said or type(error).__name__)

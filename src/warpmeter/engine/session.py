@@ -109,7 +109,7 @@ class Engine:
                 connection.query(self._as_reader, "TSV")
             self._enter(connection, call)
             yield connection
-        except RuntimeError as error:
+        except (RuntimeError, UnicodeDecodeError) as error:  # the latter: its message quotes bytes that are no text
             raise self._with_room(from_engine(error, call.mark().decode())) from error
         finally:
             connection.close()
