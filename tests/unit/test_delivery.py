@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "docs" / "delivery.md", ROOT / "docs" / "replaying.md"]
+PAGES = [ROOT / "docs" / name for name in ("delivery.md", "agent-edge.md", "replaying.md")]
 FREE = {"Delivery", "What is not promised"}
 """Sections that say what the page is, and what nobody holds."""
 NAMED = re.compile(r"\btest_\w+")
@@ -16,9 +16,10 @@ REFERENCE = re.compile(r"\[(test_\w+(?:,\s+test_\w+)*)\]")
 
 @cache
 def existing() -> frozenset[str]:
-    """The names of all tests in the tree."""
-    files = (ROOT / "tests").rglob("test_*.py")
-    return frozenset(name for file in files for name in re.findall(r"^def (test_\w+)", file.read_text(), re.MULTILINE))
+    """The names of all tests in the tree, and of their files."""
+    files = list((ROOT / "tests").rglob("test_*.py"))
+    tests = (name for file in files for name in re.findall(r"^def (test_\w+)", file.read_text(), re.MULTILINE))
+    return frozenset([*tests, *(file.stem for file in files)])
 
 
 def sections(text: str) -> dict[str, str]:
