@@ -2,10 +2,10 @@
 
 Two parts, each on a broker of its own (Apache Kafka where Java and Maven are there, else the embedded one):
 
-- one agent: the real process with all sources and 8 GPUs (the NVML stand-in through the real binding) publishes for a
-  while, then its broker is cut off and comes back. Shown: what its spool takes a second, so how long the default size
-  lasts, and that nothing was dropped. Then a spool with the messages of a whole outage (its own, over and over) is
-  sent by the same process; shown: messages a second by messages a second that it publishes otherwise.
+- one agent: the real process with all sources, 8 GPUs (the NVML stand-in through the real binding) and 16 jobs
+  publishes for a while, then its broker is cut off and comes back. Shown: what its spool takes a second, so how long the
+  default size lasts, and that nothing was dropped. Then a spool with the messages of a whole outage (its own, over and
+  over) is sent by the same process; shown: messages a second, by messages a second that it publishes otherwise.
 - the fleet: the simulator sends the outage's backlog of 1,000 hosts as recovering agents would (all hosts at once, each
   in its order) and then goes on live. One ingest process with default settings is started on that backlog and lands it,
   with all rollups, into the real engine over HTTP, beside the live load and on the same cores as simulator and broker.
@@ -35,11 +35,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for `tests`, whe
 
 from confluent_kafka import TopicPartition
 
+from benchmarks.agent import processes
 from tests.brokers import Broker, KafkaCluster, KafkaMissingError, Tansu
 from tests.brokers.process import free_ports
 from tests.engine import TOKEN, WRITER, EngineServer
 from tests.ingest_process import IngestProcess, make_topics
-from tests.nvml import NvmlStub
+from tests.nvml import NvmlStub, Process
 from tests.real import agents
 from tests.real.agents import Reader
 from warpmeter import bus, launch, log, migrate, store, wire
@@ -174,6 +175,15 @@ def agent(settings: Settings) -> Iterator[None]:
     finally:
         process.terminate()
         process.wait(15)
+
+
+def equip(stack: ExitStack, folder: Path) -> None:
+    """Give this host 8 GPUs and 300 more processes, 16 of them jobs on those GPUs."""
+    pids = stack.enter_context(processes(300, folder))
+    stub = stack.enter_context(NvmlStub(folder, gpus=8))
+    for i, gpu in enumerate(stub.gpus):
+        gpu.set_processes(*(Process(pid, 1 << 30) for pid in pids[i::8]))
+    os.environ.update(stub.environment())
 
 
 def total(port: int, name: str) -> float:
@@ -432,8 +442,7 @@ def main() -> int:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         if part != "fleet":
-            stub = stack.enter_context(NvmlStub(folder, gpus=8))
-            os.environ.update(stub.environment())
+            equip(stack, folder)
             with closing(broker_for(asked, folder / "agent-broker")) as broker:
                 found["agent"] = measure_agent(asked, broker, folder)
         if part != "agent":
