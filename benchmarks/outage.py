@@ -3,9 +3,9 @@
 Two parts, each on a broker of its own (Apache Kafka where Java and Maven are there, else the embedded one):
 
 - one agent: the real process with all sources, 8 GPUs (the NVML stand-in through the real binding) and 16 jobs
-  publishes for a while, then its broker is cut off and comes back. Shown: what its spool takes a second, so how long the
-  default size lasts, and that nothing was dropped. Then a spool with the messages of a whole outage (its own, over and
-  over) is sent by the same process; shown: messages a second, by messages a second that it publishes otherwise.
+  publishes for a while, then its broker is cut off and comes back. Shown: what its spool takes a second, so how long
+  the default size lasts, and that nothing was dropped. Then a spool with the messages of a whole outage (its own, over
+  and over) is sent by the same process; shown: messages a second, by messages a second that it publishes otherwise.
 - the fleet: the simulator sends the outage's backlog of 1,000 hosts as recovering agents would (all hosts at once, each
   in its order) and then goes on live. One ingest process with default settings is started on that backlog and lands it,
   with all rollups, into the real engine over HTTP, beside the live load and on the same cores as simulator and broker.
