@@ -167,8 +167,9 @@ def busy(settings: Settings) -> str | None:
     """
     ingest = settings.ingest
     if ingest.ledger_dir is not None:
+        runs = f"ingest runs, it holds the ledger in {ingest.ledger_dir}"
         held = is_held(ingest.ledger_dir, ingest.group)
-        return f"ingest runs, it holds the ledger in {ingest.ledger_dir}: {_STOP_IT}" if held else None
+        return f"{runs}: {_STOP_IT} (`warpmeter up` migrates as it starts)" if held else None
     try:
         count = group_members(settings)
     except KafkaException as error:
