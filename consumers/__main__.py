@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final
@@ -23,13 +24,14 @@ from warpmeter.consumers.ledger import Ledger, LedgerError
 from warpmeter.consumers.ledger_file import FileLedger
 from warpmeter.consumers.ledger_kafka import KafkaLedger
 from warpmeter.consumers.letters import KafkaLetters
-from warpmeter.consumers.loop import READ_OUT_S, Halted, Loop
+from warpmeter.consumers.loop import DRAIN_S, READ_OUT_S, Halted, Loop
 from warpmeter.consumers.sink import ClickHouse
 from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.settings import Ingest, Settings
 
 EXIT_HALTED: Final = 78  # EX_CONFIG of sysexits.h
 GRACE_S: Final = 5.0
+LEAVE_S: Final = 0.7  # to settle and to leave the group
 STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -83,13 +85,22 @@ class Stop:
     def __init__(self, grace_s: float) -> None:
         self.asked = False
         self._grace_s = grace_s
+        self._ends_at = 0.0
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
         threading.Thread(target=self._wait, name="signals", daemon=True).start()
 
+    @property
+    def left_s(self) -> float:
+        """Seconds until the end, once it was asked for."""
+        return max(0.0, self._ends_at - time.monotonic())
+
     def _wait(self) -> None:
         signal.sigwait(STOPPING)
+        self._ends_at = time.monotonic() + self._grace_s
         self.asked = True
-        signal.sigtimedwait(STOPPING, self._grace_s)
+        second = signal.sigtimedwait(STOPPING, self._grace_s)
+        why = "told again" if second else f"not done within {self._grace_s:g} s"
+        log.get("ingest").warning("ended where it stood; what is not settled comes again", why=why)
         os._exit(1)
 
 
@@ -104,7 +115,7 @@ def run(loop: Loop, stop: Stop, read_out: bool) -> int:
     except Halted as halted:
         logger.error("halted: somebody must act", why=str(halted))
         return EXIT_HALTED
-    clean = loop.drain()
+    clean = loop.drain(min(DRAIN_S, max(0.0, stop.left_s - LEAVE_S)))
     logger.info("stopped", clean=clean)
     return 0
 

@@ -68,6 +68,7 @@ class Loop:
         self._paused: set[Partition] = set()
         self._heard_at = ports.clock.monotonic()
         self._lag_at = 0.0
+        self._leaving = False
         ports.broker.subscribe(list(topics), self)
 
     @property
@@ -93,11 +94,12 @@ class Loop:
     def revoked(self, partitions: Sequence[Partition], lost: bool) -> None:
         """Give partitions up: what is open is abandoned, a running insert gets one deadline and is settled."""
         lanes = [lane for where in partitions if (lane := self._lanes.at(where)) is not None]
-        if not lost and self._inserter.inserting(partitions):
+        if not lost and not self._leaving and self._inserter.inserting(partitions):
             self._inserter.wait(REVOKE_S)
             self._inserter.collect()
-        if not lost:
+        if not lost and not self._leaving:
             self._save_orphans([lane for lane in lanes if not lane.empty and lane.checked])
+        if not lost:
             self._lanes.settle(lanes)
         self._lanes.drop(lanes)
         self._astray.drop(partitions)
@@ -222,5 +224,6 @@ class Loop:
         clean = self._health.halt is None and not self._inserter.busy
         if clean:
             self._lanes.settle(self._lanes)
+        self._leaving = True  # what still runs had its time: what landed is settled, the rest comes again
         self._ports.broker.close()
         return clean

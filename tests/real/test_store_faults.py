@@ -327,7 +327,7 @@ def test_every_code_has_the_name_that_the_engine_gives_it(engine: EngineServer) 
             "SELECT code, errorCodeToName(code) FROM (SELECT arrayJoin({codes:Array(Int32)}) AS code)",
             {"codes": sorted(named)},
         ).result_rows
-    assert dict(rows) == named
+    assert {code: name for code, name in rows} == named
 
 
 def test_status_answers_soon_when_store_or_broker_do_not(at: Bench, gateway: Gateway) -> None:
