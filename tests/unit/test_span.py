@@ -1,5 +1,7 @@
 """The algebra of spans, by properties; and that a token comes from its own span."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,3 +67,43 @@ def test_a_split_that_leaves_a_side_empty_is_refused(one: Span, at: int) -> None
     if not one.first < at <= one.last:
         with pytest.raises(ValueError, match="does not split"):
             one.split(at)
+
+
+parts = st.tuples(st.uuids().map(str), st.integers(0, 12), st.integers(0, 200), st.integers(0, 200))
+
+
+@given(parts, parts)
+def test_a_token_says_all_of_its_span_and_nothing_else_has_it(one: tuple[str, int, int, int], other: object) -> None:
+    """Read back as `ingest_batches` reads it: no two spans of any topic's life share a token."""
+    uuid, partition, first, length = one
+    token = span(first, first + length, partition, uuid).token
+    found = re.fullmatch(r"(.+)/(\d+)/(\d+)-(\d+)", token)
+    assert found
+    assert (found[1], int(found[2]), int(found[3]), int(found[4])) == (uuid, partition, first, first + length)
+    if one != other:
+        assert isinstance(other, tuple)
+        assert token != span(other[2], other[2] + other[3], other[1], other[0]).token
+
+
+@given(spans, spans, spans)
+def test_before_and_inside_carry_over(one: Span, two: Span, three: Span) -> None:
+    if one.before(two) and two.before(three):
+        assert one.before(three)
+    if one.inside(two) and two.inside(three):
+        assert one.inside(three)
+    if one.inside(two) and two.before(three):
+        assert one.before(three)
+    if one.inside(two) and two.inside(one):
+        assert one.same(two)
+
+
+@given(spans.filter(lambda it: it.last > it.first), spans, st.data())
+def test_halves_relate_as_their_whole_does(one: Span, other: Span, data: st.DataObject) -> None:
+    left, right = one.split(data.draw(st.integers(one.first + 1, one.last)))
+    assert left.inside(one)
+    assert right.inside(one)
+    assert not left.overlaps(right)
+    assert one.overlaps(other) == (left.overlaps(other) or right.overlaps(other))
+    assert other.before(one) == other.before(left)
+    assert one.before(other) == right.before(other)
+    assert len({one.token, left.token, right.token}) == 3
