@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.tables import ask, land, one, row
+from tests.tables import ask, land, one, row, token
 from warpmeter.producers.health import Board
 from warpmeter.producers.source import Health
 from warpmeter.store import Client
@@ -63,6 +63,17 @@ def test_what_a_host_does_not_have_is_said_each_ten_minutes_and_stands_in_betwee
     assert ask(tables, "SELECT subject, state, silent FROM source_health_now WHERE subject != ''") == [
         ("GPU-a0/fan", "unsupported", 0)
     ]
+
+
+def test_a_sample_that_an_agent_sent_twice_is_two_rows_and_can_be_found(tables: Client) -> None:
+    """What a killed agent leaves: the raw table and the rollups count it twice, minimum and maximum do not change."""
+    for offset in range(2):
+        land(tables, "gpu-samples", [gpu(NOW - 3, power_deciwatts=1000)], token(offset, offset))
+    land(tables, "gpu-samples", [gpu(NOW - 3, number=1, power_deciwatts=3000)])
+    twice = "SELECT host, gpu, uuid, ts, count() FROM gpu_samples WHERE host = 'a' GROUP BY ALL HAVING count() > 1"
+    assert [(row[1], row[4]) for row in ask(tables, twice)] == [(0, 2)]
+    rolled = "SELECT gpu, sum(samples), max(power_deciwatts_max) FROM gpu_heatmap_1m GROUP BY gpu ORDER BY gpu"
+    assert ask(tables, rolled) == [(0, 2, 1000), (1, 1, 3000)]
 
 
 def test_gpus_are_ok_gone_or_silent(tables: Client) -> None:
