@@ -1,7 +1,8 @@
 """The ingest group's place, held while a replay works, so that no consumer lands rows meanwhile.
 
-In a consumer group the replay is the one member: whoever joins waits for it, as it does not poll, and gets partitions
-once it has left (or is dead for the session's timeout). Where the ledger is a file, its lock does the same at once.
+In a consumer group the replay is a member that has all partitions of its topic. In a cooperative group one that joins
+gets them only when their owner has let go of them, which it does not, as it does not poll, until it leaves (or is dead
+for the session's timeout). Other topics are anybody's. Where the ledger is a file, its lock holds off all.
 """
 
 import time

@@ -64,21 +64,26 @@ class Starting(Watching):
         super().__init__()
         self.world = world
         self.process: IngestProcess | None = None
+        self.taken = ""
 
     def stage(self, what: str, steps: int = 0) -> None:
         super().stage(what, steps)
         if what.startswith("landing"):
-            self.process = IngestProcess(self.world.settings, self.world.log)
+            self.process = IngestProcess(self.world.settings, self.world.log).ready()
             time.sleep(4 * self.world.settings.ingest.session_timeout_s)
-            assert "partitions taken" not in self.process.said()
+            self.taken = self.process.said()
 
 
 def test_ingest_that_is_started_meanwhile_waits_for_its_end(world: World) -> None:
+    """It gets the topics that are not replayed at once, and the one that is once the replay is done."""
     starting = Starting(world)
     world.replay(GPUS, starting)
     assert starting.process is not None
     with closing(starting.process) as process:
-        assert process.ready().stop() == 0
+        assert f"{HOSTS}[0]" in starting.taken
+        assert GPUS not in starting.taken.partition('"partitions"')[2]
+        until(lambda: GPUS in process.said().partition('"partitions"')[2], "the replayed topic", 40)
+        assert process.stop() == 0
 
 
 @pytest.mark.parametrize(
