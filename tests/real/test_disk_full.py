@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers import Broker, Tansu
+from tests.brokers import Tansu
 from tests.engine import EngineServer, spawn
 from tests.ingest_process import Feed, IngestProcess, Table, make_topics, migrated, settings_for
 from tests.real.test_up import await_numbers, numbered
@@ -72,11 +72,11 @@ def disk(tmp_path: Path) -> Iterator[Callable[[int], Disk]]:
         yield make
 
 
-def test_the_engine_over_http(broker: Broker, disk: Callable[[int], Disk], topic_prefix: str, tmp_path: Path) -> None:
+def test_the_engine_over_http(tansu: Tansu, disk: Callable[[int], Disk], topic_prefix: str, tmp_path: Path) -> None:
     small = disk(LOW_DISK_BYTES * 2 >> 20)
     data = small.root / "data"
     server = migrated(EngineServer(data))
-    settings = settings_for(broker, server, topic_prefix, tmp_path)
+    settings = settings_for(tansu, server, topic_prefix, tmp_path)
     make_topics(settings)
     feed, table = Feed(settings, topic_prefix), Table(server, topic_prefix)
     with closing(IngestProcess(settings, tmp_path / "ingest.log")) as process:

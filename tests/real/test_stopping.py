@@ -65,12 +65,11 @@ def lands_once_after(at: Bench) -> None:
     at.once()
 
 
-@pytest.mark.parametrize("fault", [Fault.HANGS, Fault.BAD_GATEWAY])
-def test_while_the_store_hangs_or_refuses(at: Bench, gateway: Gateway, fault: Fault) -> None:
+def test_while_the_store_hangs(at: Bench, gateway: Gateway) -> None:
     with closing(at.start()) as process:
         at.feed.good(50)
         at.table.reaches(at.feed.sent, process.ready())
-        gateway.fault = fault
+        gateway.fault = Fault.HANGS
         at.feed.good(50)
         until(lambda: gateway.hits, "an insert to meet the fault")
         assert stopped(process) < WITHIN_S + SLACK_S
@@ -78,7 +77,9 @@ def test_while_the_store_hangs_or_refuses(at: Bench, gateway: Gateway, fault: Fa
     lands_once_after(at)
 
 
-def test_with_full_batches_under_load(at: Bench) -> None:
+@pytest.mark.kafka
+def test_with_full_batches_under_load(kafka: Broker, engine: EngineServer, topic_prefix: str, tmp_path: Path) -> None:
+    at = bench(kafka, engine, topic_prefix, tmp_path, engine.port)
     done = threading.Event()
 
     def feed() -> None:
@@ -98,7 +99,10 @@ def test_with_full_batches_under_load(at: Bench) -> None:
     lands_once_after(at)
 
 
-def test_a_second_signal_ends_it_where_it_stands(at: Bench, gateway: Gateway) -> None:
+def test_a_second_signal_ends_it_where_it_stands(
+    tansu: Broker, engine: EngineServer, gateway: Gateway, topic_prefix: str, tmp_path: Path
+) -> None:
+    at = bench(tansu, engine, topic_prefix, tmp_path, gateway.port)
     with closing(at.start()) as process:
         process.ready()
         gateway.fault = Fault.HANGS
@@ -110,7 +114,9 @@ def test_a_second_signal_ends_it_where_it_stands(at: Bench, gateway: Gateway) ->
     lands_once_after(at)
 
 
-def test_in_the_middle_of_a_rebalance(at: Bench, tmp_path: Path) -> None:
+@pytest.mark.kafka
+def test_in_the_middle_of_a_rebalance(kafka: Broker, engine: EngineServer, topic_prefix: str, tmp_path: Path) -> None:
+    at = bench(kafka, engine, topic_prefix, tmp_path, engine.port)
     one, two = at.start(), None
     with closing(one):
         at.feed.good(50)
@@ -166,15 +172,14 @@ def test_up_told_twice_ends_at_once_and_doubles_nothing(tmp_path: Path) -> None:
         assert running.stop(40) == 0
 
 
-@pytest.mark.parametrize("after_s", [0.4, 1.5])
-def test_up_stops_while_it_starts(tmp_path: Path, after_s: float) -> None:
+def test_up_stops_while_it_starts(tmp_path: Path) -> None:
     said = tmp_path / "said"
     ports = ("--broker-port", str(free_port()), "--http-port", str(free_port()))
     with said.open("wb") as terminal:
         line = warpmeter("up", "--data", str(tmp_path / "data"), *ports)
         process = subprocess.Popen(line, stdout=terminal, stderr=terminal, env=os.environ)
     until(lambda: (tmp_path / "data" / "logs").exists(), "up to begin", 30)
-    time.sleep(after_s)
+    time.sleep(0.5)  # somewhere between its first part and its last
     children = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGTERM)
     assert process.wait(40) in (0, 1, -signal.SIGTERM)

@@ -116,6 +116,11 @@ def bench(broker: Broker, engine: EngineServer, prefix: str, folder: Path, port:
 
 
 @pytest.fixture
+def embedded_at(tansu: Broker, engine: EngineServer, gateway: Gateway, topic_prefix: str, tmp_path: Path) -> Bench:
+    return bench(tansu, engine, topic_prefix, tmp_path, gateway.port)
+
+
+@pytest.fixture
 def at(broker: Broker, engine: EngineServer, gateway: Gateway, topic_prefix: str, tmp_path: Path) -> Bench:
     return bench(broker, engine, topic_prefix, tmp_path, gateway.port)
 
@@ -257,9 +262,9 @@ def test_rights_that_lack_never_pass(engine: EngineServer) -> None:
 
 
 def test_a_wrong_password_halts_and_says_so(
-    broker: Broker, engine: EngineServer, topic_prefix: str, tmp_path: Path
+    tansu: Broker, engine: EngineServer, topic_prefix: str, tmp_path: Path
 ) -> None:
-    at = bench(broker, engine, topic_prefix, tmp_path, engine.port)
+    at = bench(tansu, engine, topic_prefix, tmp_path, engine.port)
     wrong = replace(
         at.settings, store=replace(at.settings.store, dsn=f"http://warpmeter_writer:x@127.0.0.1:{engine.port}")
     )
@@ -268,7 +273,8 @@ def test_a_wrong_password_halts_and_says_so(
         assert "AUTHENTICATION_FAILED" in halt(process)
 
 
-def test_a_body_too_large_for_a_proxy_halts_and_says_what_to_do(at: Bench, gateway: Gateway) -> None:
+def test_a_body_too_large_for_a_proxy_halts_and_says_what_to_do(embedded_at: Bench, gateway: Gateway) -> None:
+    at = embedded_at
     gateway.fault = Fault.TOO_LARGE
     at.feed.good(5)
     with closing(at.start()) as process:
@@ -282,7 +288,10 @@ def test_a_body_too_large_for_a_proxy_halts_and_says_what_to_do(at: Bench, gatew
     at.once()
 
 
-def test_a_view_that_fails_halts_by_name_and_after_it_is_mended_all_lands_once(at: Bench, engine: EngineServer) -> None:
+def test_a_view_that_fails_halts_by_name_and_after_it_is_mended_all_lands_once(
+    embedded_at: Bench, engine: EngineServer
+) -> None:
+    at = embedded_at
     breaks, mends, _ = BROKEN["a view that fails"]
     with closing(at.start()) as process:
         at.feed.good(20)
@@ -327,10 +336,11 @@ def test_every_code_has_the_name_that_the_engine_gives_it(engine: EngineServer) 
             "SELECT code, errorCodeToName(code) FROM (SELECT arrayJoin({codes:Array(Int32)}) AS code)",
             {"codes": sorted(named)},
         ).result_rows
-    assert {code: name for code, name in rows} == named
+    assert {int(code): str(name) for code, name in rows} == named
 
 
-def test_status_answers_soon_when_store_or_broker_do_not(at: Bench, gateway: Gateway) -> None:
+def test_status_answers_soon_when_store_or_broker_do_not(embedded_at: Bench, gateway: Gateway) -> None:
+    at = embedded_at
     at.feed.good(20)
     with closing(at.start()) as process:
         at.table.reaches(at.feed.sent, process)

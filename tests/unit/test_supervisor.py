@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.wait import until
 from warpmeter import log
 from warpmeter.up.folder import UpError
-from warpmeter.up.supervisor import PERMANENT, Part, Supervisor
+from warpmeter.up.supervisor import PASSING, PERMANENT, Part, Supervisor
 
 
 def part(name: str, code: str, **more: object) -> Part:
@@ -52,6 +53,32 @@ def test_a_restart_that_fails_counts_as_an_end_and_is_tried_again(supervisor: Su
     supervisor.check()
     assert supervisor._children["a"].process.poll() is None
     assert len(supervisor._children["a"].starts) > 2
+
+
+def test_a_part_that_waits_for_room_is_tried_for_as_long_as_it_takes(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("warpmeter.up.supervisor.SOON_S", 0.0)
+    starts = tmp_path / "starts"
+    full = f"raise SystemExit({PASSING})"
+
+    def start() -> subprocess.Popen[bytes]:
+        with starts.open("a") as file:
+            file.write("x")
+        made = len(starts.read_text())
+        return subprocess.Popen([sys.executable, "-c", full if 1 < made < 9 else SLEEP])
+
+    def ready() -> bool:
+        return len(starts.read_text()) in (1, 9)
+
+    supervisor.start([Part("a", start, ready)])
+    supervisor._children["a"].process.kill()
+    supervisor._children["a"].process.wait()
+    with capture_logs() as lines:
+        supervisor.check()
+    assert supervisor._children["a"].process.poll() is None
+    assert len(starts.read_text()) == 9
+    assert [line["status"] for line in lines if line["event"] == "restarting"] == [-9, PASSING]
 
 
 def test_a_part_that_never_gets_ready_is_named(supervisor: Supervisor) -> None:

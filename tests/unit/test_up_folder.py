@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from warpmeter.log import Unfailing
 from warpmeter.up import folder as module
 from warpmeter.up import logs
 from warpmeter.up.folder import Folder, Running, UpError
@@ -145,3 +146,32 @@ def test_last_words_are_of_the_last_start(tmp_path: Path) -> None:
     log.write_text('{"event": "old trouble", "level": "error"}\n')
     logs.open_log(log).close()
     assert "it said nothing" in logs.last_words(log)
+
+
+def test_a_log_on_a_full_disk_loses_lines_and_ends_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "full.log"
+    path.symlink_to("/dev/full")
+    logs.open_log(path).close()
+    with Path("/dev/full").open("w") as full:
+        stream = Unfailing(full)
+        for _ in range(10_000):
+            stream.write("a line\n")
+            stream.flush()
+        with (tmp_path / "room.log").open("wb") as room:  # as when there is room again
+            os.dup2(room.fileno(), full.fileno())
+        stream.write("after it\n")
+        stream.flush()
+    said = (tmp_path / "room.log").read_text()
+    assert said.endswith("after it\n")
+    assert len(said) < 100_000  # what could not be written is not held for ever
+
+
+def test_a_run_file_that_does_not_fit_leaves_the_one_before(held: Folder) -> None:
+    held.announce(running(os.getpid()))
+    before = held.run_file.read_bytes()
+    held.run_file.with_suffix(".new").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space"):
+        held.announce(running(os.getpid()))
+    assert held.run_file.read_bytes() == before
+    held.announce(running(os.getpid()))
+    assert held.running() == running(os.getpid())
