@@ -24,10 +24,10 @@ Kinds: a *gauge* is a value of the instant, a *ratio* lies between 0 and 1, a *r
 since the sample before, a *counter* only grows (and starts again when the driver or the host does). Sources stand in
 the order of preference.
 
-What is marked *kept* is in the windows of minutes and hours too (`gpu_heatmap_1m`, `host_windows_1m`,
-`device_windows_1m` and `_1h`), long after the raw rows are gone. The last columns say what the same metric is called
-in dynolog in DCGM and on its exporter's page, and in node exporter, where ours may
-be made of it: a rate of its counter, a share of its sum.
+What is marked *kept* is in the windows of minutes and hours too (`gpu_heatmap_1m` and `_1h`, `host_windows_1m` and
+`_1h`; of devices in hours alone, `device_windows_1h`), long after the raw rows are gone. The last columns say what the
+same metric is called in dynolog, in DCGM and on its exporter's page, and in node exporter, where ours may be made of
+it: a rate of its counter, a share of its sum.
 """
 
 

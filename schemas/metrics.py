@@ -59,7 +59,7 @@ class Metric:
     meaning: str
     sources: tuple[str, ...] = ()
     rolled_up: bool = False
-    """Kept in windows of minutes and hours too, long after the raw rows are gone."""
+    """Kept in windows of minutes and hours too (of devices in hours), long after the raw rows are gone."""
 
     @property
     def suffix(self) -> str:

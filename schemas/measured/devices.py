@@ -78,8 +78,8 @@ ROWS: Final = (
     ("mem_write_megabytes_per_s",   "rate",    "written to memory", "uncore memory controllers (uncore_imc_*, amd_umc_*)", "PCM DRAM_Writes"),
 )
 ROLLED_UP: Final = frozenset((
-    "rx_kilobytes_per_s", "tx_kilobytes_per_s", "read_kilobytes_per_s", "write_kilobytes_per_s", "busy_permille",
+    "rx_kilobytes_per_s", "tx_kilobytes_per_s", "read_kilobytes_per_s", "write_kilobytes_per_s",
     "l2_hit_ratio_permille", "l3_hit_ratio_permille", "mem_read_megabytes_per_s", "mem_write_megabytes_per_s",
 ))
 # fmt: on
-"""In the rollups: what the panels of a host show over months. All else is raw only."""
+"""In the rollup of hours: what the panels of a host show over months. All else is raw only."""

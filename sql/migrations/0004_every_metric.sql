@@ -5,7 +5,7 @@
 -- views that land are changed in place (MODIFY QUERY), so a view keeps its identity: no row misses a rollup between two
 -- views, and the replay of a span that landed before is still recognised by all of them.
 --
--- Raw only, to keep an insert as cheap as it was, are all new columns but: graphics_active and nvlink_crc_errors of a
+-- Raw only, so that an insert stays cheap, are all new columns but: graphics_active and nvlink_crc_errors of a
 -- GPU, oom_kills and tcp_retransmits of a host, and of devices what the panels of a host show (`device_rolled`).
 -- Processes on GPUs are raw only too. Events are few, and kept as long as the hours.
 
@@ -303,8 +303,8 @@ FROM {{ local(table) }} AS src;
 ] %}
 {% set device_rolled = [
   ("rx_kilobytes_per_s", "UInt32"), ("tx_kilobytes_per_s", "UInt32"), ("read_kilobytes_per_s", "UInt32"),
-  ("write_kilobytes_per_s", "UInt32"), ("busy_permille", "UInt16"), ("l2_hit_ratio_permille", "UInt16"),
-  ("l3_hit_ratio_permille", "UInt16"), ("mem_read_megabytes_per_s", "UInt32"), ("mem_write_megabytes_per_s", "UInt32"),
+  ("write_kilobytes_per_s", "UInt32"), ("l2_hit_ratio_permille", "UInt16"), ("l3_hit_ratio_permille", "UInt16"),
+  ("mem_read_megabytes_per_s", "UInt32"), ("mem_write_megabytes_per_s", "UInt32"),
 ] %}
 {% set timing = "quantilesTiming(0.5, 0.95)" %}
 {% set gpu_quantiles = [
@@ -387,9 +387,9 @@ ALTER TABLE {{ name(rollup ~ "_1m_mv") }} {{ on_cluster }} MODIFY QUERY
 {{ minutes(source, keys, metrics, quantiles) }};
 {% endfor %}
 
--- Devices: what the panels of a host show, by device.
-{% for step in ["1m", "1h"] %}
-CREATE TABLE IF NOT EXISTS {{ local("device_windows_" ~ step) }} {{ on_cluster }}
+-- Devices: what the panels of a host show, by device. Hours alone, made from the raw rows: days are read from the raw
+-- rows, and minutes of every device would be most of the store.
+CREATE TABLE IF NOT EXISTS {{ local("device_windows_1h") }} {{ on_cluster }}
 (
     `host` LowCardinality(String) CODEC(LZ4),
     `kind` LowCardinality(String) CODEC(LZ4),
@@ -400,19 +400,21 @@ CREATE TABLE IF NOT EXISTS {{ local("device_windows_" ~ step) }} {{ on_cluster }
 {{ window_columns(device_rolled) }}
 )
 ENGINE = {{ engine("AggregatingMergeTree") }}
-PARTITION BY {{ "toDate(window)" if step == "1m" else "toYYYYMM(window)" }}
+PARTITION BY toYYYYMM(window)
 ORDER BY (host, kind, device, window)
-TTL toDateTime(window) + INTERVAL {{ minute_ttl_days if step == "1m" else hour_ttl_days }} DAY
+TTL toDateTime(window) + INTERVAL {{ hour_ttl_days }} DAY
 SETTINGS ttl_only_drop_parts = 1, {{ dedup }};
-{% endfor %}
-
-CREATE MATERIALIZED VIEW IF NOT EXISTS {{ name("device_windows_1m_mv") }} {{ on_cluster }}
-TO {{ local("device_windows_1m") }} AS
-{{ minutes("device_samples", "host, kind, device", device_rolled, []) }};
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS {{ name("device_windows_1h_mv") }} {{ on_cluster }}
 TO {{ local("device_windows_1h") }} AS
-{{ hours("device_windows", "host, kind, device", device_rolled, []) }};
+SELECT
+    host, kind, device, toDateTime(toStartOfHour(ts), 'UTC') AS window,
+    count() AS samples,
+    sum(period_ms) AS covered_ms,
+{{ from_raw(device_rolled) }}
+FROM {{ local("device_samples") }}
+WHERE isNotNull(coalesce({% for column, type in device_rolled %}{{ column }}{{ ", " if not loop.last }}{% endfor %}))
+GROUP BY host, kind, device, window;
 
 -- --- Jobs' shares ------------------------------------------------------------------------------------------------
 
@@ -557,7 +559,7 @@ GROUP BY job_id, host, pid;
 {% if cluster %}
 {% for table, key in [
   ("gpu_processes", "cityHash64(host)"), ("gpu_events", "cityHash64(host)"), ("device_kind_last", "cityHash64(host)"),
-  ("gpu_about_last", "cityHash64(host)"), ("device_windows_1m", "rand()"), ("device_windows_1h", "rand()"),
+  ("gpu_about_last", "cityHash64(host)"), ("device_windows_1h", "rand()"),
 ] %}
 CREATE TABLE IF NOT EXISTS {{ name(table) }} {{ on_cluster }} AS {{ local(table) }}
 {{ distributed(table, key) }};
