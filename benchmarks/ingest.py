@@ -285,9 +285,8 @@ def main() -> None:
                 if turn >= 0:  # the first turn warms up
                     found[name].append(cost)
     size = sum(len(message.value) for message in ground.messages)
-    print(
-        f"{ground.rows:,} rows of {size / ground.rows:.0f} bytes, {turns} turns (pairs, each order in turn) on {broker.name}, engine over HTTP"
-    )
+    what = f"{ground.rows:,} rows of {size / ground.rows:.0f} bytes a run, {turns} turns of all contenders"
+    print(f"{what} on {broker.name}, engine over HTTP")
     report(found)
 
 
