@@ -87,7 +87,8 @@ def _wait_for_nobody(settings: Settings) -> None:
         if others:
             raise ReplayError(
                 f"the group {group} has {len(others)} member(s), on {', '.join(sorted({m.host for m in others}))}: "
-                "stop every `warpmeter ingest` (and `up`) of it first, and start them again after the replay"
+                "stop every `warpmeter ingest` (and `up`) of it first, and start them again after the replay; one that "
+                f"was killed counts for {settings.ingest.session_timeout_s:g} s more"
             )
         if time.monotonic() > deadline:
             raise ReplayError(f"another replay holds the group {group}: wait for it")

@@ -18,6 +18,7 @@ from tests.ingest_process import IngestProcess
 from tests.replay_world import DAMAGE, GPUS, HOSTS, JOBS, Watching, World
 from tests.wait import until
 from warpmeter import bus, store
+from warpmeter.consumers import status
 from warpmeter.consumers.replay.errors import ReplayError
 from warpmeter.consumers.replay.hours import HOUR_S, said
 from warpmeter.consumers.sink import ONE_BLOCK
@@ -51,7 +52,7 @@ def test_what_was_deleted_by_hand_is_once_in_raw_and_rollups(world: World, damag
     world.replay(GPUS)
 
 
-@pytest.mark.parametrize("stage", ["reading", "comparing", "landing", "step of landing", "removing"])
+@pytest.mark.parametrize("stage", ["reading", "landing", "removing"])
 def test_a_crash_at_any_stage_with_totals(world: World, stage: str) -> None:
     world.crash(JOBS, stage)
     assert world.replay(JOBS).done
@@ -158,6 +159,7 @@ def test_a_declared_span_and_a_moved_offset_are_refused(own: World) -> None:
         own.send(3)
         until(lambda: own.value("SELECT count() FROM gpu_samples") == own.sent * 4, "all to land", 40)
         process.kill()
+    until(lambda: status.members(own.settings) == 0, "the killed one to be forgotten", 40)
     with pytest.raises(ReplayError, match="declared but not stored"):
         own.replay(GPUS)
     own.ingest()
