@@ -2,11 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from warpmeter.consumers.replay.hours import Range, said
 from warpmeter.consumers.replay.rollups import Rollups, Table, named
 from warpmeter.settings import Store
 from warpmeter.store import Client
+
+SPILLED_BYTES: Final = 1 << 30
+"""So much of the keys of an hour is compared in memory; what is more goes to disk."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,8 @@ def _hour(client: Client, store: Store, tables: tuple[Table, Sequence[Table]], s
         "SELECT sum(here), countIf(here > 0), sum(coming), countIf(here > 0 AND coming = 0) FROM ("
         "SELECT key, countIf(NOT new) AS here, countIf(new) AS coming FROM ("
         f"SELECT {key} AS key, 0 AS new FROM {everywhere} WHERE {hour.of_rows} UNION ALL "
-        f"SELECT {key} AS key, 1 AS new FROM {named(store, staged)} WHERE {hour.of_rows}) GROUP BY key)"
+        f"SELECT {key} AS key, 1 AS new FROM {named(store, staged)} WHERE {hour.of_rows}) GROUP BY key)",
+        settings={"max_bytes_before_external_group_by": SPILLED_BYTES},
     ).result_rows[0]
     here, different, coming, missing = (int(value) for value in found)
     return Hour(hour.start, here, different, _samples(client, store, counting, hour), coming, missing)
