@@ -13,7 +13,7 @@ from tests.brokers import Broker, KafkaCluster, Tansu
 from tests.real import agents
 from tests.real.agents import Reader, Watched
 from tests.wait import until
-from warpmeter import wire
+from warpmeter import bus, wire
 from warpmeter.clock import SystemClock
 from warpmeter.producers.segment import HEADER
 from warpmeter.producers.shipper import WINDOW
@@ -87,6 +87,7 @@ def test_a_broker_that_is_away_at_the_start_gets_every_tick(own: Tansu, topic_pr
 
 
 @pytest.mark.kafka
+@pytest.mark.timeout(240)
 def test_a_broker_that_is_killed_and_later_stopped_gets_every_tick(tmp_path: Path, topic_prefix: str) -> None:
     """Apache Kafka; connections are cut, what is in flight gets no answer, and its log outlives the process."""
     with closing(KafkaCluster(tmp_path / "kafka", 1)) as cluster:
@@ -102,6 +103,34 @@ def test_a_broker_that_is_killed_and_later_stopped_gets_every_tick(tmp_path: Pat
             with closing(Reader(kafka)) as reader:
                 read_on(reader, agent)
                 assert_all_there(reader, agent)
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(240)
+def test_the_loss_of_the_leading_node_of_three_costs_no_tick(
+    kafka3: KafkaCluster, topic_prefix: str, tmp_path: Path
+) -> None:
+    there = agents.with_topics(kafka3.bootstrap_servers, topic_prefix)
+    agent = Watched(agents.settings(tmp_path, there), tmp_path)
+    with agent.running(), closing(Reader(there)) as reader:
+        reader.wait(lambda r: len(samples(r)) > 3, "samples", LONG_S)
+        leader = _leader(there)
+        kafka3.kill(leader)
+        try:
+            count = agent.acknowledged("host-samples")
+            until(lambda: agent.acknowledged("host-samples") > count + 20, "another node to lead", LONG_S)
+        finally:
+            kafka3.start(leader)
+        until(lambda: agent.spooled == 0, "the spool to be sent", LONG_S)
+        with closing(Reader(there)) as anew:
+            read_on(anew, agent)
+            assert_all_there(anew, agent)
+
+
+def _leader(kafka: Kafka) -> int:
+    """The place in its cluster of the node that leads the host samples."""
+    name = TOPICS["host-samples"].full_name(kafka.topic_prefix)
+    return bus.admin(kafka).list_topics(name, timeout=10).topics[name].partitions[0].leader - 1
 
 
 @pytest.mark.parametrize("why", ["full", "age"])
