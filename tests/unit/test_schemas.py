@@ -11,8 +11,10 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
-from warpmeter import wire
+from warpmeter import migrate, wire
+from warpmeter.producers.jobs.scheduler import SLURM_LABELS
 from warpmeter.schemas import compared, document, equals
+from warpmeter.schemas.labels import ACCOUNTS, LABELS
 from warpmeter.schemas.metrics import METRICS, SCALES, of_topic
 from warpmeter.schemas.topics import TOPICS, Topic, row_type
 
@@ -200,6 +202,13 @@ def test_what_is_said_to_equal_a_metric_of_others_is_a_metric() -> None:
     node = {(topic, column) for topic, table in equals.NODE_EXPORTER.items() for column in table}
     assert dynolog | node | {("gpu-samples", column) for column in equals.DCGM} <= ours
     assert len(set(equals.DCGM.values())) == len(equals.DCGM)
+
+
+def test_the_labels_that_jobs_get_are_those_of_the_contract() -> None:
+    assert set(SLURM_LABELS) <= set(LABELS)
+    assert set(ACCOUNTS) <= set(LABELS)
+    jobs = next(script.text for script in migrate.views() if script.name.endswith("_jobs"))
+    assert json.dumps(ACCOUNTS) in jobs, "the view takes the account from the same labels in the same order"
 
 
 def test_dynologs_names_come_with_the_scale_it_has() -> None:
