@@ -118,7 +118,7 @@ class Watch:
         while not self._done.wait(0.02):
             self.grown = max(self.grown, self._us.memory_info().rss - self._from[0])
             self.engine_grown = max(self.engine_grown, self._engine.memory_info().rss - self._from[1])
-            self.open = max(self.open, int(OPEN_BYTES.collect()[0].samples[0].value))
+            self.open = max(self.open, int(next(iter(OPEN_BYTES.collect())).samples[0].value))
 
     def close(self) -> None:
         """Stop watching."""

@@ -4,7 +4,7 @@ import math
 import struct
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import FieldDescriptor
@@ -57,7 +57,8 @@ def plain(topic: Topic, value: bytes, rows: Iterable[Any]) -> bool:
     Otherwise they differ: the engine takes a known field of another kind, and reads a string that is there twice as "".
     """
     known = row_type(topic.envelope).fields_by_number
-    strange = any(unknown.field_number in known for row in rows for unknown in UnknownFieldSet(row))
+    unknowns = (cast(Iterable[Any], UnknownFieldSet(row)) for row in rows)
+    strange = any(each.field_number in known for found in unknowns for each in found)
     return not strange and loose(topic).FromString(value).ByteSize() == len(value)
 
 

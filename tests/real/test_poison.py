@@ -123,7 +123,7 @@ def letters(at: Bench) -> list[Letter]:
 def lettered(at: Bench) -> set[tuple[int, int]]:
     """Partition and offset of each dead letter of the test's GPU topic."""
     name = GPUS.full_name(at.settings.kafka.topic_prefix)
-    return set(at.table.query(f"SELECT partition, offset FROM dead_letters WHERE topic = '{name}'"))  # type: ignore[arg-type]
+    return set(at.table.query(f"SELECT partition, offset FROM dead_letters WHERE topic = '{name}'"))
 
 
 def await_letters(at: Bench, places: Mapping[str, tuple[int, int]], process: IngestProcess) -> None:
@@ -151,9 +151,9 @@ class Sender:
     def send(self, name: str, value: bytes | None, headers: Headers | None) -> None:
         def delivered(error: KafkaError | None, message: Message) -> None:
             assert error is None, f"{name}: {error}"
-            self.places[name] = (message.partition(), message.offset())
+            self.places[name] = (int(message.partition() or 0), int(message.offset() or 0))
 
-        self._feed.producer.produce(self._name, value, b"poison", headers=headers or [], on_delivery=delivered)
+        self._feed.producer.produce(self._name, value, b"poison", headers=list(headers or []), on_delivery=delivered)
         self._feed.flush()
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from tests.brokers import Broker
 from tests.engine import EngineServer
+from tests.ingest_bench import Bench
 from tests.ingest_process import GPUS, Feed, Table, migrated, settings_for
-from tests.real.test_ingest import Bench
 from tests.real.test_poison import MIB, allow, await_letters, letters
 from tests.wait import until
 from warpmeter import topics
@@ -89,7 +89,7 @@ def test_a_letter_that_is_refused_for_its_size_is_cut_and_says_so(
     at.once()
     one, large, other = letters(at)
     assert (one.size, other.size) == (2, 2)
-    assert CUT_HEADER not in one.headers | other.headers
+    assert CUT_HEADER not in {*one.headers, *other.headers}
     assert size / 8 < large.size < size
     assert large.headers[CUT_HEADER] == str(size)
     assert f"{large.size} of {size} bytes are here" in large.reason
