@@ -32,6 +32,7 @@ from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.settings import Settings
 
 AT_ONCE: Final = 50
+AT_ONCE_BYTES: Final = 16 << 20
 LEFT_S: Final = 3600.0
 LETTER: Final = "replayed_letter"
 
@@ -177,7 +178,7 @@ class _Work:
         """Fill the staging table with what is acceptable now; returns those."""
         self._told.stage(f"asking the store about letters of {self._topic.name}", len(letters))
         kept: list[Letter] = []
-        for some in _parts(letters, AT_ONCE):
+        for some in parts(letters):
             payloads = self._judged(some, done)
             for letter, payload in payloads:
                 self._put(letter, payload)
@@ -291,5 +292,13 @@ class _Work:
             insert(self._client, self._store, into, rows, f"reason/{self._run}/{token}")
 
 
-def _parts(letters: Sequence[Letter], size: int) -> Iterator[Sequence[Letter]]:
-    return (letters[at : at + size] for at in range(0, len(letters), size))
+def parts(letters: Iterable[Letter]) -> Iterator[list[Letter]]:
+    """In their order, as many at once as memory should hold."""
+    some: list[Letter] = []
+    for letter in letters:
+        if some and (len(some) == AT_ONCE or sum(each.bytes for each in some) + letter.bytes > AT_ONCE_BYTES):
+            yield some
+            some = []
+        some.append(letter)
+    if some:
+        yield some

@@ -1,7 +1,7 @@
 """What is made of a raw table's rows, read from the store's own views, and how to take a time range out of it.
 
 A target of the views is one of four: `windows` of its own are deleted; of windows that it shares with other raw tables
-the columns that come from this one are set to zero (sums and maxima of unsigned numbers); `totals` over all time are
+the columns that come from this one are set to what adds nothing (zero, NULL); `totals` over all time are
 made again for the keys concerned (`totals`); what has neither (the latest of everything) takes the same row twice
 without a difference, and `ingest_batches` is a book of inserts.
 """
@@ -18,7 +18,11 @@ from warpmeter.settings import Store
 from warpmeter.store import Client
 
 BOOK: Final = "ingest_batches"
-_ZERO_IS_NOTHING: Final = re.compile(r"SimpleAggregateFunction\((sum, (Float|U?Int)|max, UInt)\d+\)")
+_NOTHING: Final = {
+    re.compile(r"SimpleAggregateFunction\((sum, (Float|U?Int)|max, UInt)\d+\)"): "0",
+    re.compile(r"SimpleAggregateFunction\((min|max|any|anyLast), Nullable\("): "NULL",
+    re.compile(r"SimpleAggregateFunction\(groupUniqArrayArray, "): "[]",
+}
 
 
 @dataclass(frozen=True)
@@ -119,10 +123,15 @@ def derived(raw: str, tables: Mapping[str, Table], views: Sequence[View]) -> Rol
 
 def _shared(table: Table, columns: frozenset[str]) -> Shared:
     ours = tuple(column for column in table.types if column in columns and column not in table.key)
-    wrong = [column for column in ours if not _ZERO_IS_NOTHING.match(table.types[column])]
+    wrong = [column for column in ours if neutral(table.types[column]) is None]
     if wrong:
         raise ReplayError(f"{table.name} is filled from several tables, and its {wrong[0]} cannot be taken back")
     return Shared(table, ours)
+
+
+def neutral(kind: str) -> str | None:
+    """What adds nothing to a column of windows, as SQL; None where no value does."""
+    return next((nothing for pattern, nothing in _NOTHING.items() if pattern.match(kind)), None)
 
 
 def _filled(raw: str, views: Sequence[View]) -> dict[str, tuple[frozenset[str], View]]:
@@ -149,8 +158,8 @@ def _filled_by_others(name: str, raw: str, views: Sequence[View]) -> bool:
 def deletes(store: Store, raw: Table, rollups: Rollups, wanted: Range) -> Iterable[str]:
     """The mutations that take the range out of everything; they may be run again."""
     for shared in rollups.shared:
-        zeros = ", ".join(f"`{column}` = 0" for column in shared.columns)
-        yield f"ALTER TABLE {_named(store, shared.table)} UPDATE {zeros} WHERE {wanted.of_windows}"
+        nothing = ", ".join(f"`{column}` = {neutral(shared.table.types[column])}" for column in shared.columns)
+        yield f"ALTER TABLE {_named(store, shared.table)} UPDATE {nothing} WHERE {wanted.of_windows}"
     for table in rollups.windows:
         yield f"ALTER TABLE {_named(store, table)} DELETE WHERE {wanted.of_windows}"
     yield f"ALTER TABLE {_named(store, raw)} DELETE WHERE {wanted.of_rows}"

@@ -1,6 +1,7 @@
 """What a replay reads, holds back, takes out and puts in: its pure parts."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -9,9 +10,10 @@ from warpmeter.consumers.replay.compare import Hour, loss
 from warpmeter.consumers.replay.errors import ReplayError
 from warpmeter.consumers.replay.hours import HOUR_S, Range, widened
 from warpmeter.consumers.replay.landing import Chunk, chunked
-from warpmeter.consumers.replay.letterbox import parsed
+from warpmeter.consumers.replay.letterbox import Letter, parsed
+from warpmeter.consumers.replay.letters import parts
 from warpmeter.consumers.replay.offsets import Held, Landed, gone, pieces
-from warpmeter.consumers.replay.rollups import Table, View, deletes, derived
+from warpmeter.consumers.replay.rollups import Table, View, deletes, derived, neutral
 from warpmeter.consumers.span import Partition
 from warpmeter.settings import Store
 
@@ -139,10 +141,25 @@ def test_windows_of_one_table_are_deleted_and_of_shared_ones_its_columns_are_zer
     ]
 
 
+def test_what_adds_nothing_to_a_column() -> None:
+    assert neutral("SimpleAggregateFunction(sum, UInt64)") == neutral("SimpleAggregateFunction(max, UInt8)") == "0"
+    assert neutral("SimpleAggregateFunction(max, Nullable(UInt16))") == "NULL"
+    assert neutral("SimpleAggregateFunction(max, Int64)") is None
+    assert neutral("AggregateFunction(argMax, UInt8, DateTime)") is None
+
+
 def test_a_shared_window_that_zero_would_change_is_refused() -> None:
     least = {**TABLES, "shared_1m": Table("shared_1m", {"window": "x", "a": "SimpleAggregateFunction(min, UInt8)"}, ())}
     with pytest.raises(ReplayError, match="cannot be taken back"):
         derived("raw", least, VIEWS)
+
+
+def test_so_many_letters_are_read_at_once_as_memory_should_hold() -> None:
+    sizes = [9 << 20, 9 << 20, *[1] * 60]
+    letters = [Letter("t", "u", 0, n, datetime.now(UTC), "why", "k", size, None) for n, size in enumerate(sizes)]
+    assert [len(some) for some in parts(letters)] == [1, 50, 11]
+    assert [letter for some in parts(letters) for letter in some] == letters
+    assert letters[3].token == "dead-letter/u/0/3/1"
 
 
 def test_letters_are_named_by_topic_partition_and_offset() -> None:
