@@ -60,6 +60,7 @@ def stopped(process: IngestProcess, *numbers: int, apart_s: float = 0.3) -> floa
 def lands_once_after(at: Bench) -> None:
     """The next consumer brings in all that the one before left."""
     with closing(at.start()) as process:
+        until(lambda: "partitions taken" in process.said(), "the group to form", 60)
         at.table.reaches(at.feed.sent, process, within_s=120)
         assert process.stop(20) == 0
     at.once()
