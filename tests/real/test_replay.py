@@ -1,6 +1,5 @@
 """`warpmeter replay`: a time range landed again is in the raw table and every rollup once, killed wherever."""
 
-import secrets
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -11,7 +10,6 @@ from tests.brokers import Broker
 from tests.engine import EngineServer
 from tests.ingest_process import IngestProcess
 from tests.replay_world import GPUS, HOSTS, JOBS, Watching, World
-from tests.tables import row
 from warpmeter import queries, store
 from warpmeter.consumers.replay import book, rollups, staging, totals
 from warpmeter.consumers.replay.errors import ReplayError
@@ -118,30 +116,6 @@ def test_the_book_is_mended_with_what_was_in_no_span_or_in_two(world: World) -> 
     assert [(each["missing"], each["doubled"]) for each in found] == [(0, 0)] * len(found)
     ends = "SELECT min(first), max(last) FROM ingest_batches WHERE topic_uuid = '{}' AND partition = {}"
     assert world.query(ends.format(life, partition)) == [(first, last)]
-
-
-def test_bad_messages_stay_out_and_are_sent_to_the_dead_letters_once(
-    tansu: Broker, engine: EngineServer, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    other = World.made(tansu, engine, f"t{secrets.token_hex(4)}", tmp_path_factory.mktemp("other"))
-    other.send(30, [GPUS, HOSTS, JOBS])
-    other.put(GPUS, b"\xff\xff", other.start + 5)
-    other.put(GPUS, [row(GPUS, host="", ts=other.start + 5)], other.start + 5)
-    late = [row(GPUS, host="late", ts=other.start + n, period_ms=1000, gpu=1, uuid="u") for n in range(4)]
-    other.put(GPUS, late, other.start + 3 * HOUR_S)  # from a spool, long after the range
-    other.flush()
-    other.sent += 1
-    other.send(1, [HOSTS, JOBS])
-    other.sent -= 1
-    other.ingest()
-    with closing(IngestProcess(other.settings, other.log)) as process:
-        process.ready()
-        assert process.stop() == 0
-    before = other.snapshot()
-    outcome = other.replay(GPUS, wanted=widened(other.start, other.start + HOUR_S))
-    assert (outcome.done, outcome.rejected) == (True, 2)
-    assert other.snapshot() == before
-    assert other.value("SELECT count() FROM gpu_samples WHERE host = 'late'") == 4
 
 
 def test_the_statements_for_a_cluster_are_understood(world: World) -> None:

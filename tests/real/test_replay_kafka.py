@@ -1,6 +1,7 @@
 """`warpmeter replay` on Apache Kafka, where the group keeps the records: killed, refused, and more kinds of damage."""
 
 import json
+import secrets
 import subprocess
 import sys
 import time
@@ -16,11 +17,12 @@ from tests.brokers import Broker
 from tests.engine import EngineServer
 from tests.ingest_process import IngestProcess
 from tests.replay_world import DAMAGE, GPUS, HOSTS, JOBS, Watching, World
+from tests.tables import row
 from tests.wait import until
 from warpmeter import bus, store
 from warpmeter.consumers import status
 from warpmeter.consumers.replay.errors import ReplayError
-from warpmeter.consumers.replay.hours import HOUR_S, said
+from warpmeter.consumers.replay.hours import HOUR_S, said, widened
 from warpmeter.consumers.sink import ONE_BLOCK
 from warpmeter.settings import Settings
 
@@ -192,3 +194,27 @@ def test_into_an_engine_in_the_commands_own_process(kafka: Broker, tmp_path: Pat
     assert [outcome["done"] for outcome in json.loads(done.stdout)] == [True]
     with closing(EngineServer(data, port=server.port)):
         assert world.snapshot() == world.before
+
+
+def test_bad_messages_stay_out_and_are_sent_to_the_dead_letters_once(
+    kafka: Broker, engine: EngineServer, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = World.made(kafka, engine, f"t{secrets.token_hex(4)}", tmp_path_factory.mktemp("other"))
+    other.send(30, [GPUS, HOSTS, JOBS])
+    other.put(GPUS, b"\xff\xff", other.start + 5)
+    other.put(GPUS, [row(GPUS, host="", ts=other.start + 5)], other.start + 5)
+    late = [row(GPUS, host="late", ts=other.start + n, period_ms=1000, gpu=1, uuid="u") for n in range(4)]
+    other.put(GPUS, late, other.start + 3 * HOUR_S)  # from a spool, long after the range
+    other.flush()
+    other.sent += 1
+    other.send(1, [HOSTS, JOBS])
+    other.sent -= 1
+    other.ingest()
+    with closing(IngestProcess(other.settings, other.log)) as process:
+        process.ready()
+        assert process.stop() == 0
+    before = other.snapshot()
+    outcome = other.replay(GPUS, wanted=widened(other.start, other.start + HOUR_S))
+    assert (outcome.done, outcome.rejected) == (True, 2)
+    assert other.snapshot() == before
+    assert other.value("SELECT count() FROM gpu_samples WHERE host = 'late'") == 4
