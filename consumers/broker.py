@@ -106,6 +106,9 @@ def consumer_options(ingest: Ingest) -> bus.Options:
         "allow.auto.create.topics": False,
         "topic.metadata.refresh.interval.ms": 10_000,
         "queued.max.messages.kbytes": max(ingest.budget_bytes // 2048, 1024),
+        # The queue's limit holds for all partitions together, but only before a fetch: the answer comes on top, from
+        # every broker, and is several times larger once it is unpacked. A message beyond this is still given, alone.
+        "fetch.max.bytes": max(ingest.budget_bytes // 8, 1 << 20),
         "queued.min.messages": 100_000,
         "fetch.wait.max.ms": 250,
         "fetch.error.backoff.ms": 100,
