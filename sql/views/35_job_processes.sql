@@ -14,8 +14,9 @@ FROM
 (
     SELECT
         job_id, host, pid,
+{# Not anyLast: parts that have not merged come in any order. #}
 {% for column in ["name", "command", "user", "scheduler", "tree_id", "labels"] %}
-        anyLast(t.{{ column }}) AS {{ column }},
+        argMax(t.{{ column }}, (notEmpty(t.{{ column }}), t.last_at)) AS {{ column }},
 {% endfor %}
 {% for column in ["rank", "world_size", "last_at", "ended_at", "period_ms_max", "rss_mebibytes_max", "gpu_memory_mebibytes_max"] %}
         max(t.{{ column }}) AS {{ column }},
