@@ -27,7 +27,8 @@ class Landed:
 class Rollup:
     """A rollup held against its raw table: `rolled` over its windows is `raw` over the rows.
 
-    `version` is the migration that made it, where there were rows before that.
+    `raw` empty: it counts the rows in which any of its metrics is known. `version` is the migration that made it, where
+    there were rows before that.
     """
 
     name: str
@@ -37,9 +38,9 @@ class Rollup:
     version: int = 0
 
 
-def _both(name: str, source: str, rolled: str = "sum(samples)", raw: str = "count()", version: int = 0) -> list[Rollup]:
+def _both(name: str, source: str, rolled: str = "sum(samples)", raw: str = "count()") -> list[Rollup]:
     """The rollups of minutes and of hours."""
-    return [Rollup(f"{name}_{step}", source, rolled, raw, version) for step in ("1m", "1h")]
+    return [Rollup(f"{name}_{step}", source, rolled, raw) for step in ("1m", "1h")]
 
 
 _TIME: Final = ("sum(covered_ms)", "sum(period_ms)")
@@ -50,8 +51,7 @@ ROLLUPS: Final = (
     *_both("fleet_windows", "gpu_samples", *_TIME),
     *_both("host_windows", "host_samples"),
     *_both("host_windows", "host_samples", *_TIME),
-    *_both("device_windows", "device_samples", version=4),
-    *_both("device_windows", "device_samples", *_TIME, version=4),
+    Rollup("device_windows_1h", "device_samples", "sum(samples)", "", version=4),
     *_both("job_windows", "gpu_samples", "sum(gpu_seconds)", "sum(if(empty(job_ids), 0, period_ms)) / 1000"),
 )
 ROUNDING: Final = 1e-6
@@ -170,6 +170,15 @@ class Counts:
         """A figure of a raw table by day."""
         return self._by_day(f"SELECT toDate(ts), {what} FROM {table} WHERE ts >= {{since:Date}} GROUP BY 1")
 
+    def counted(self, rollup: Rollup) -> dict[date, float]:
+        """What a rollup should have by day: its figure of the raw table."""
+        return self.rows(rollup.source, rollup.raw or self._known(rollup))
+
+    def _known(self, rollup: Rollup) -> str:
+        rows = self._client.query(_METRICS, parameters={"table": rollup.name}).result_rows
+        names = ", ".join(str(name).removesuffix("_count") for (name,) in rows)
+        return f"countIf(isNotNull(coalesce({names})))"
+
     def whole_since(self, rollup: Rollup) -> date:
         """From which day on a rollup has all rows: the day after it was made, if rows had landed before that."""
         given = {"version": rollup.version, "table": rollup.source}
@@ -187,9 +196,13 @@ class Counts:
         return {day: value for day, value in rows if value}
 
 
+_METRICS: Final = (
+    "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = {table:String} "
+    "AND endsWith(name, '_count')"
+)
 _MADE: Final = """
 SELECT toDate(max(applied_at)) FROM schema_migrations WHERE version = {version:UInt32}
-HAVING max(applied_at) > (SELECT min(inserted_at) FROM ingest_batches WHERE table = {table:String})
+HAVING max(applied_at) > (SELECT minOrNull(inserted_at) FROM ingest_batches WHERE table = {table:String})
 """
 _BOOK: Final = """
 SELECT table, toDate(min_ts) AS from_day, toDate(max_ts) AS to_day, sum(rows), startsWith(token, 'replay/') AS again

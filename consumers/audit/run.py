@@ -169,7 +169,7 @@ def _counts(settings: Settings, ask: Counts, clock: Clock, wait_s: float, look: 
     rollups = [rollup for rollup in counts.ROLLUPS if rollup.source in tables]
     book, windows = ask.landed(), [ask.windows(rollup) for rollup in rollups]
     rows = {table: ask.rows(table) for table in tables}
-    raws = [ask.rows(rollup.source, rollup.raw) for rollup in rollups]
+    raws = [ask.counted(rollup) for rollup in rollups]
     later_book, later_windows = ask.landed(), [ask.windows(rollup) for rollup in rollups]
     if book != later_book:  # it is landing: what was counted in the tables may still be on its way
         clock.sleep(wait_s)
