@@ -13,6 +13,10 @@ def model(examples: int) -> Callable[[Any], Any]:
     """Settings of a test over schedules; the long profile multiplies `examples`."""
     times = int(os.environ.get("MODEL_TIMES", "100")) if LONG else 1
     found: Callable[[Any], Any] = settings(
-        max_examples=examples * times, deadline=None, suppress_health_check=list(HealthCheck), print_blob=False
+        max_examples=examples * times,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        print_blob=False,
+        database=None,
     )
     return found

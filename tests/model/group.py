@@ -8,6 +8,7 @@ takes them at its own.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from confluent_kafka import KafkaError
 
@@ -29,6 +30,9 @@ from warpmeter.consumers.memory import Event, MemoryTopics
 from warpmeter.consumers.message import Message
 from warpmeter.consumers.span import Partition
 
+# A poll brings so many messages of a partition at most: fewer than a batch may have.
+FETCH: Final = 3
+
 
 @dataclass
 class Group:
@@ -42,6 +46,7 @@ class Group:
     generation: int = 0
     shift: int = 0
     up: bool = True
+    nobody_wrote: bool = False
     _joined: int = 0
 
     def join(self) -> str:
@@ -101,6 +106,7 @@ class GroupMember:
         self._owned: set[Partition] = set()
         self._paused: set[Partition] = set()
         self.losing_reply = False
+        self.failing_commit = False
         self.ending_session = False
 
     # The Broker.
@@ -152,7 +158,7 @@ class GroupMember:
         other = self._lives.setdefault(where, uuid) != uuid
         if not log.earliest <= position <= end or (other and position == end):
             return [Event(where, KafkaError._AUTO_OFFSET_RESET)]
-        found = [message for message in log.messages if message.offset() >= position][:limit]
+        found = [message for message in log.messages if message.offset() >= position][: min(limit, FETCH)]
         self._positions[where] = found[-1].offset() + 1 if found else position
         return list(found)
 
@@ -218,10 +224,14 @@ class GroupMember:
             self.ending_session = False
             group.leave(self.name)
         refused = group.refusal(self.name, self.generation)
+        if self.failing_commit:
+            self.failing_commit = False
+            refused = refused or Retry("request timed out")
         if refused is None or (nobody and not group.members):
             # What is deleted takes no commits.
             kept = {entry.where: encode(entry) for entry in entries if entry.where in group.topics.logs}
             group.records |= kept
+            group.nobody_wrote |= nobody
             refused = refused or (None if len(kept) == len(entries) else Retry("unknown topic or partition"))
         if refused is None and self.losing_reply:
             self.losing_reply = False

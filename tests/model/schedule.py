@@ -214,6 +214,14 @@ class CommitReplyLost(_OfProcess):
 
 
 @dataclass(frozen=True)
+class CommitFails(_OfProcess):
+    """Its next commit is not written."""
+
+    def befall(self, world: World, process: Process) -> None:  # noqa: ARG002
+        process.member.failing_commit = True
+
+
+@dataclass(frozen=True)
 class SessionEndsInCommit(_OfProcess):
     """Its client finds the session over while it commits, and commits as nobody."""
 
@@ -227,16 +235,18 @@ _kinds = st.sampled_from(["good", "good", "days", "bare", "bad", "refused"])
 _produce = st.builds(Produce, _partitions, _kinds, st.sampled_from([1, 3, 5, 8, 12]))
 _calls = st.sampled_from([1, 2, 3, 5, 8, 13, 30, 60, 120])
 _go = st.builds(Go, _slots, _calls, st.sampled_from(["both", "both", "both", "loop", "worker"]))
+_crash = st.builds(Crash, _slots, st.booleans(), st.booleans())
+_expire = st.builds(Expire, _slots)
+_half = st.builds(Half, _slots, st.integers(0, 63), st.booleans())
 _seldom: Final[st.SearchStrategy[Action]] = st.one_of(
     st.builds(Start, _slots),
     st.builds(Stop, _slots),
-    st.builds(Crash, _slots, st.booleans(), st.booleans()),
-    st.builds(Expire, _slots),
     st.builds(Rebalance, st.integers(0, 2)),
     st.builds(Tick, st.sampled_from([1, 6, 20])),
-    st.builds(Half, _slots, st.integers(0, 63), st.booleans()),
     st.builds(Cut, _slots, st.booleans()),
     st.builds(CommitReplyLost, _slots),
+    st.builds(CommitFails, _slots),
+    st.builds(CommitFails, _slots),
     st.builds(SessionEndsInCommit, _slots),
     st.builds(Coordinator, st.booleans()),
     st.builds(Retain, _partitions, st.integers(1, 5)),
@@ -245,7 +255,14 @@ _seldom: Final[st.SearchStrategy[Action]] = st.one_of(
     st.builds(Serve, st.integers(1, 6)),
     st.builds(ReadOnly, _slots),
 )
-_shares: Final[Sequence[st.SearchStrategy[Action]]] = (_go, _go, _go, _go, _go, _produce, _produce, _seldom, _seldom)
+_shares: Final[Sequence[st.SearchStrategy[Action]]] = (
+    *(_go,) * 9,
+    *(_produce,) * 5,
+    _crash,
+    _expire,
+    _half,
+    *(_seldom,) * 2,
+)
 
 
 @st.composite

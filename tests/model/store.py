@@ -50,12 +50,13 @@ class Landed:
     at: float
 
 
-@dataclass
+@dataclass(eq=False)
 class Table(Generic[T]):
-    """A MergeTree: rows, and the identities it still knows, oldest first."""
+    """A MergeTree: rows, of which table partition each is, and the identities it still knows, oldest first."""
 
     window: int
     rows: list[T] = field(default_factory=list)
+    partitions: list[int] = field(default_factory=list)
     known: dict[tuple[Any, ...], None] = field(default_factory=dict)
 
     def put(self, partition: int, identity: tuple[Any, ...], rows: Sequence[T]) -> bool:
@@ -66,10 +67,17 @@ class Table(Generic[T]):
         while len(self.known) > self.window:
             del self.known[next(iter(self.known))]
         self.rows += rows
+        self.partitions += [partition] * len(rows)
         return True
 
+    def drop(self, partition: int) -> None:
+        """A table partition goes, with what was known of it."""
+        kept = [(row, at) for row, at in zip(self.rows, self.partitions, strict=True) if at != partition]
+        self.rows, self.partitions = [row for row, _ in kept], [at for _, at in kept]
+        self.known = {key: None for key in self.known if key[0] != partition}
 
-@dataclass
+
+@dataclass(eq=False)
 class Tables:
     """A raw table and what its views feed: the rollup by day, and that one's own by month."""
 
