@@ -281,7 +281,7 @@ class Pilot:
 
 def forgotten(pending: Declared, history: History, now: float) -> bool | Halt | Away | Broken:
     """Whether a declared span is past the store's window and has landed; False: insert it. Halt: nobody knows."""
-    since = history.inserts_since(pending.span.topic, pending.at)
+    since = history.inserts_since(pending.at)
     if isinstance(since, Away | Broken):
         return since
     if not past_window(pending, now, since):

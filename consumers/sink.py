@@ -103,8 +103,9 @@ class History(Protocol):
     def landed(self, span: Span) -> bool | Away | Broken:
         """Whether this very span is there."""
 
-    def inserts_since(self, topic: str, at: float) -> int | Away | Broken:
-        """How many spans of the topic's table landed since `at`, seconds since the epoch."""
+    def inserts_since(self, at: float) -> int | Away | Broken:
+        """How many spans of all tables landed since `at`, seconds since the epoch: all of them share the window of
+        `ingest_batches`, some that of a rollup."""
 
 
 def inline_schema(topic: Topic) -> str:
@@ -213,11 +214,10 @@ class ClickHouse:
         )
         return rows if isinstance(rows, Away | Broken) else bool(rows[0][0])
 
-    def inserts_since(self, topic: str, at: float) -> int | Away | Broken:
+    def inserts_since(self, at: float) -> int | Away | Broken:
         rows = self._ask(
-            "SELECT count() FROM ingest_batches "
-            "WHERE table = {table:String} AND inserted_at >= fromUnixTimestamp64Milli({at:Int64})",
-            {"table": self._topics[topic].table, "at": int(at * 1000)},
+            "SELECT count() FROM ingest_batches WHERE inserted_at >= fromUnixTimestamp64Milli({at:Int64})",
+            {"at": int(at * 1000)},
         )
         return rows if isinstance(rows, Away | Broken) else int(rows[0][0])
 
@@ -269,8 +269,8 @@ class MemorySink:
     def landed(self, span: Span) -> bool | Away | Broken:
         return span in self.rows
 
-    def inserts_since(self, topic: str, at: float) -> int | Away | Broken:  # noqa: ARG002
-        return sum(span.topic == topic for span in self.rows)
+    def inserts_since(self, at: float) -> int | Away | Broken:  # noqa: ARG002
+        return len(self.rows)
 
     @property
     def stored(self) -> list[bytes]:

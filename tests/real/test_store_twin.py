@@ -178,6 +178,7 @@ def tables(embedded: Store) -> Iterator[Client]:
         yield client
 
 
+@pytest.mark.timeout(0)
 @model(examples=5)
 @given(st.lists(_steps, min_size=4, max_size=12))
 def test_engine_and_twin_hold_the_same_after_each_step(tables: Client, steps: list[Step]) -> None:

@@ -11,6 +11,7 @@ a crash in that place.
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 
 from tests.model.schedule import Action, schedules, short_schedules
@@ -19,13 +20,15 @@ from tests.model.truth import run, run_with_a_crash
 from tests.profiles import model
 
 
-@model(examples=120)
+@pytest.mark.timeout(0)
+@model(examples=250)
 @given(schedules)
 def test_whatever_happens_nothing_is_lost_and_nothing_is_twice(schedule: Sequence[Action]) -> None:
     with small_windows():
         run(schedule)
 
 
+@pytest.mark.timeout(0)
 @model(examples=6)
 @given(short_schedules)
 def test_a_crash_at_every_call(schedule: Sequence[Action]) -> None:

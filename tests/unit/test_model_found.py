@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from tests.model.schedule import Action, Crash, Create, Cut, Delete, Expire, Go, Half, Produce, Rebalance, Retain
+from tests.model.schedule import Action, Crash, Create, Cut, Delete, Expire, Go, Half, Produce, Rebalance, Retain, Stop
 from tests.model.small import small_windows
 from tests.model.truth import finish, holds, run
 from tests.model.world import PARTITIONS, World
@@ -76,6 +76,17 @@ def test_an_insert_tried_again_after_others_have_filled_the_window_is_looked_up_
         happen(world, Crash(0, over=False))
     happen(world, Cut(0, False))
     ends_well(world)
+
+
+def test_a_replay_after_inserts_of_other_tables_is_looked_up_for_all_share_the_book_of_spans() -> None:
+    """The raw table knew its token still; the book, which every table's inserts fill, had forgotten it: two rows."""
+    run(
+        [
+            *(Go(1, 2), Produce(0), Go(0, 1), Go(1, 6)),
+            *(Produce(2, "good", 5), Produce(2, "days", 3), Go(0, 3), Go(1, 2), Produce(2, "good", 3)),
+            *(Stop(0), Go(0, 2), Produce(2, "good", 1), Produce(2, "days", 12), Go(1, 120), Crash(1, over=False)),
+        ]
+    )
 
 
 def test_a_sleeper_does_not_insert_what_it_read_of_a_topic_that_is_no_more_if_others_have() -> None:
