@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -79,20 +78,12 @@ def rolled_up(at: Bench) -> set[int]:
     return {at.table.value(f"SELECT sum(samples) FROM {rollup}") for rollup in rollups}
 
 
-def stop_cleanly(at: Bench) -> None:
-    """Start ingest and stop it, as the message says; again where five seconds were not enough for a busy machine."""
-    for _ in range(8):
-        if not (left := set(status.pending(at.settings))):
-            return
-        with closing(at.start()) as process:
-            until(partial(finished, at, left), "the spans to be finished", SLOW_S)
-            process.stop(20)
-    pytest.fail(f"no stop was clean: {process.said()}")
-
-
-def finished(at: Bench, tokens: set[str]) -> bool:
-    """None of these spans is declared any more."""
-    return tokens.isdisjoint(status.pending(at.settings))
+def settles(at: Bench) -> None:
+    """Start ingest until all that was sent is in and settled, and stop it."""
+    with closing(at.start()) as process:
+        at.table.reaches(at.feed.sent, process, within_s=SLOW_S)
+        until(lambda: status.pending(at.settings) == [], "all to be settled", SLOW_S)
+        process.stop(20)
 
 
 @pytest.mark.kafka
@@ -104,6 +95,7 @@ def test_migrate_refuses_while_ingest_runs_or_has_left_spans_and_passes_after(
     with load(at.feed):
         with closing(at.start(settle_after_s=1e9)) as process:
             at.table.reaches(40, process, within_s=SLOW_S)
+            assert audit(at.settings).findings == [], "check may look while all of it moves"
             with pytest.raises(migrate.MigrationError, match=r"ingest runs, group .* has 1 member\(s\): stop it"):
                 migrating.run(changed(at.settings))
             process.kill()
@@ -114,8 +106,8 @@ def test_migrate_refuses_while_ingest_runs_or_has_left_spans_and_passes_after(
             migrating.run(changed(at.settings))
         assert all(token in str(refused.value) for token in tokens[:3])
         assert "let `warpmeter ingest` finish them" in str(refused.value)
-
-        stop_cleanly(at)
+    settles(at)
+    with load(at.feed):
         files = (*migrate.migrations(), one_more(at.settings))
         monkeypatch.setattr(migrate, "migrations", lambda: files)
         migrating.run(changed(at.settings))
@@ -123,10 +115,7 @@ def test_migrate_refuses_while_ingest_runs_or_has_left_spans_and_passes_after(
         with closing(at.start()) as process:
             at.table.reaches(at.feed.sent, process, within_s=SLOW_S)
             process.kill()
-    with closing(at.start()) as process:
-        at.table.reaches(at.feed.sent, process, within_s=SLOW_S)
-        until(lambda: status.pending(at.settings) == [], "all to be settled", SLOW_S)
-        process.stop(20)
+    settles(at)
     at.once()
     at.spans_meet()
     assert rolled_up(at) == {at.feed.sent}
