@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from tests.model.schedule import Action, Crash, Create, Cut, Delete, Expire, Go, Half, Produce, Rebalance, Retain, Stop
+from tests.model.schedule import Action, Crash, Create, Cut, Delete, Expire, Go, Half, Produce, Retain, Stop
 from tests.model.small import small_windows
 from tests.model.truth import finish, holds, run
 from tests.model.world import PARTITIONS, World
@@ -44,19 +44,9 @@ def ends_well(world: World) -> World:
 
 def test_a_topic_deleted_while_a_member_asks_where_to_begin_halts_nobody() -> None:
     """Its records went with it: it seemed a topic of which rows have landed but no offset is known."""
-    world = run(
-        [
-            Produce(0),
-            Go(0, 30),
-            Rebalance(1),
-            Go(1, 2),
-            Go(0, 2),
-            Go(1, 2),
-            Produce(2),
-            Delete(),
-        ]
-    )
-    assert not world.halts
+    for calls in range(1, 12):
+        schedule: list[Action] = [Produce(0), Go(0, 60), Crash(0), Go(0, calls), Delete()]
+        assert not run(schedule).halts, calls
 
 
 def test_a_member_whose_partition_is_taken_over_while_it_begins_halts_nobody() -> None:
