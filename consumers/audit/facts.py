@@ -33,12 +33,12 @@ class Life:
 
 @dataclass(frozen=True)
 class Bus:
-    """The broker's side: topics' ids, logs, the group's records before the book was read, and who is in the group."""
+    """The broker's side: topics' ids, logs, the group's records, and whether ingest runs."""
 
     ids: Mapping[str, str]
     logs: Mapping[Partition, Log]
     entries: Mapping[Partition, Entry]
-    members: int
+    attended: bool
 
 
 class Store:
@@ -114,7 +114,7 @@ def ask_bus(settings: Settings, topics: Mapping[str, Topic]) -> Bus:
     ends = status.offsets(admin, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
     exact = settings.ingest.ledger_dir is None  # the embedded broker's end is a lower bound
     logs = {where: Log(begins[where], ends[where], exact) for where in partitions}
-    return Bus(ids, logs, status.records(settings), status.group_members(settings))
+    return Bus(ids, logs, status.records(settings), status.busy(settings) is not None)
 
 
 def joined(topics: Mapping[str, Topic], books: Mapping[Life, Book], known: Bus | None) -> list[Facts]:
@@ -133,7 +133,7 @@ def joined(topics: Mapping[str, Topic], books: Mapping[Life, Book], known: Bus |
 def _present(where: Partition, topics: Mapping[str, Topic], books: Mapping[Life, Book], known: Bus) -> Facts:
     uuid = known.ids[where.topic]
     book = books.get(Life(topics[where.topic].table, uuid, where.number))
-    return Facts(where, uuid, book, known.logs[where], known.entries.get(where), known.members)
+    return Facts(where, uuid, book, known.logs[where], known.entries.get(where), known.attended)
 
 
 def looked_up(store: Store, facts: Facts, told: Mapping[Partition, list[Offsets]]) -> list[Hole]:

@@ -75,8 +75,7 @@ class Log:
 class Facts:
     """All that is known of one partition of one life `uuid` of a topic.
 
-    `log` None: the life is over, or the broker was not asked. `members` is how many consumers the group
-    has.
+    `log` None: the life is over, or the broker was not asked. `attended`: ingest runs.
     """
 
     where: Partition
@@ -84,7 +83,7 @@ class Facts:
     book: Book | None
     log: Log | None = None
     entry: Entry | None = None
-    members: int = 0
+    attended: bool = False
 
 
 @dataclass(frozen=True)
@@ -181,13 +180,13 @@ def _position(facts: Facts) -> Iterable[Finding]:
 
 def _pending(facts: Facts) -> Iterable[Finding]:
     match facts.entry:
-        case Declared(span) if span.uuid == facts.uuid and not facts.members:
+        case Declared(span) if span.uuid == facts.uuid and not facts.attended:
             landed = facts.book is not None and facts.book.end >= span.last
             state = "stored, and not yet settled" if landed else "not in the book"
             yield Finding(
                 "pending",
                 name(facts),
-                f"span {span.first}-{span.last} is declared, {state}, and the group has no members",
+                f"span {span.first}-{span.last} is declared, {state}, and no consumer runs",
                 "start `warpmeter ingest`: it inserts the span again first thing, and what is stored is dropped",
             )
 

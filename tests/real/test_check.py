@@ -71,7 +71,7 @@ def here(tansu: Broker, engine: EngineServer, topic_prefix: str, tmp_path: Path)
 def test_all_adds_up_while_rows_land_and_after_rejects_and_a_kill_and_a_stop(at: Corner) -> None:
     at.feed.good(50)
     at.feed.good(20, topic=HOSTS)
-    with closing(at.ingest()) as process:
+    with closing(at.ingest(settle_after_s=1e9)) as process:
         at.table.reaches(200, process, within_s=SLOW_S)
         for _ in range(10):
             at.feed.raw(b"\xff", [("type", b"GpuSample"), ("rows", b"1")])  # a span of nothing else

@@ -26,8 +26,8 @@ def declared(first: int, last: int) -> Declared:
     return Declared(Span(WHERE.topic, UUID, WHERE.number, first, last), 1.0)
 
 
-def facts(entry: Entry | None, found: Book | None = None, log: Log | None = None, members: int = 0) -> Facts:
-    return Facts(WHERE, UUID, found or book(), log or Log(0, 150), entry, members)
+def facts(entry: Entry | None, found: Book | None = None, log: Log | None = None, attended: bool = False) -> Facts:
+    return Facts(WHERE, UUID, found or book(), log or Log(0, 150), entry, attended)
 
 
 def kinds(known: Facts, refused: int = 0, told: tuple[Offsets, ...] = ()) -> list[str]:
@@ -35,12 +35,12 @@ def kinds(known: Facts, refused: int = 0, told: tuple[Offsets, ...] = ()) -> lis
 
 
 @pytest.mark.parametrize(
-    ("entry", "members"),
-    [(settled(100), 0), (declared(100, 120), 1), (declared(50, 99), 1), (Foreign(WHERE, 100), 0)],
+    ("entry", "attended"),
+    [(settled(100), False), (declared(100, 120), True), (declared(50, 99), True), (Foreign(WHERE, 100), False)],
     ids=["settled", "the next span is declared", "the last span is declared", "set by hand to where it was"],
 )
-def test_a_book_that_reaches_the_groups_record_adds_up(entry: Entry, members: int) -> None:
-    assert kinds(facts(entry, members=members)) == []
+def test_a_book_that_reaches_the_groups_record_adds_up(entry: Entry, attended: bool) -> None:
+    assert kinds(facts(entry, attended=attended)) == []
 
 
 def test_what_nobody_stored_is_missing_wherever_it_lies() -> None:
@@ -103,7 +103,7 @@ def test_a_group_that_ingest_would_not_go_on_from_is_found_before_it_starts() ->
 
 
 def test_a_declared_span_is_a_finding_only_while_nobody_is_there_to_store_it() -> None:
-    assert kinds(facts(declared(100, 120), members=0)) == ["pending"]
+    assert kinds(facts(declared(100, 120), attended=False)) == ["pending"]
     (finding,) = judged(facts(declared(50, 99)), [])
     assert finding.kind == "pending"
     assert "stored, and not yet settled" in finding.seen

@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from rich.text import Text
+
 from warpmeter.cli import common
 from warpmeter.consumers.audit.counts import Compared
 from warpmeter.consumers.audit.run import Line, Report
@@ -17,8 +19,7 @@ def show(found: Report, as_json: bool) -> None:
         return
     _table("offsets", COLUMNS, [_line(line) for line in found.partitions if line.present and _holds(line)])
     _earlier([line for line in found.partitions if not line.present])
-    compared = [_compared(each) for each in found.tables if each.days]
-    _table("counts by day", ("table", "against", "days", "adds up"), compared)
+    _table("counts by day", ("table", "against", "days", "adds up"), _counts(found.tables))
     for why in found.skipped:
         common.err.print(f"[yellow]![/] not compared: {why}", highlight=False, soft_wrap=True)
     if found.findings:
@@ -57,6 +58,18 @@ def _earlier(lines: Sequence[Line]) -> None:
     _table("topics of these names that are no more", ("topic", "lives", *names), rows)
 
 
-def _compared(each: Compared) -> Sequence[object]:
-    again = f" ({each.again} stored again, left out)" if each.again else ""
-    return each.table, each.against, f"{len(each.days)}{again}", common.coloured("failed" if each.wrong else "ok")
+def _counts(tables: Sequence[Compared]) -> list[Sequence[object]]:
+    """One row a pair of tables, whatever figures of them were compared."""
+    pairs: dict[tuple[str, str], list[Compared]] = {}
+    for each in tables:
+        if each.days:
+            pairs.setdefault((each.table, each.against), []).append(each)
+    return [(*pair, _days(found[0]), _verdict(found)) for pair, found in pairs.items()]
+
+
+def _days(each: Compared) -> str:
+    return f"{len(each.days)}" + (f" ({each.again} stored again, left out)" if each.again else "")
+
+
+def _verdict(found: Sequence[Compared]) -> Text:
+    return common.coloured("failed" if any(each.wrong for each in found) else "ok")
