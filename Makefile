@@ -7,11 +7,11 @@ STAMP := $(VENV)/.installed
 # Two workers under a name that is not Python's: below a shell they would be jobs, and the tests' jobs part of them.
 WORKERS := --dist loadfile --tx '2*popen//python=$(BIN)/pytest-worker'
 
-.PHONY: up demo test check crash bench proto docs clean
+.PHONY: up demo test test-rest check crash bench proto docs clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "warpmeter needs Python 3.11 or newer; set PYTHON=…"; exit 1; }
@@ -27,8 +27,11 @@ up: $(STAMP)  ## measure this host: broker, agent, consumer, engine
 demo: $(STAMP)  ## the same with a simulated fleet
 	@exec $(BIN)/warpmeter up --demo
 
-test: $(STAMP)  ## the tests that need nothing but this machine
-	@$(BIN)/pytest -q $(WORKERS) -m "not kafka and not browser and not torch"
+test: $(STAMP)  ## the tests that need nothing but this machine and a few minutes
+	@$(BIN)/pytest -q $(WORKERS) -m "not kafka and not browser and not torch and not long"
+
+test-rest: $(STAMP)  ## the others: Apache Kafka (Java 17, Maven), a browser, PyTorch, or simply long
+	@$(BIN)/pytest -q $(WORKERS) -m "kafka or browser or torch or long"
 
 check: $(STAMP)  ## lint, format, types, import contract, generated code
 	@$(BIN)/ruff check --quiet .

@@ -133,6 +133,7 @@ def _leader(kafka: Kafka) -> int:
     return bus.admin(kafka).list_topics(name, timeout=10).topics[name].partitions[0].leader - 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("why", ["full", "age"])
 def test_of_an_outage_longer_than_the_spool_holds_the_oldest_go_and_are_told(
     own: Tansu, topic_prefix: str, tmp_path: Path, why: str
@@ -168,6 +169,7 @@ def small_disk(folder: Path, size: str) -> Iterator[None]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.long
 def test_a_full_disk_keeps_what_is_on_it_and_counts_what_it_refuses_also_over_a_kill(
     own: Tansu, topic_prefix: str, tmp_path: Path
 ) -> None:
@@ -212,18 +214,19 @@ def distinct(reader: Reader) -> set[tuple[str, bytes]]:
     return {(message.topic, b"".join(row.SerializeToString() for row in message.rows)) for message in reader.messages}
 
 
+@pytest.mark.long
 def test_kills_while_a_full_spool_is_sent_lose_nothing_and_send_twice_at_most_the_window(
     broker: Broker, topic_prefix: str, tmp_path: Path
 ) -> None:
     """Three kills at random moments of the recovery; downstream a message that came twice is two equal rows."""
     kafka = agents.with_topics(broker.bootstrap_servers, topic_prefix)
-    count, kills, chance = 8_000, 3, random.Random(5)
+    count, kills, chance = 20_000, 3, random.Random(5)
     numbered(tmp_path, count)
     agent = Watched(agents.settings(tmp_path, kafka), tmp_path)
     with closing(Reader(kafka)) as reader:
         for _ in range(kills):
             with agent.running() as process:
-                goal = len(numbers(reader)) + chance.randrange(1, 2 * WINDOW)
+                goal = min(count, len(numbers(reader)) + chance.randrange(1, 2 * WINDOW))
                 reader.wait(lambda r, goal=goal: len(numbers(r)) >= goal, "a part of the spool", LONG_S)  # type: ignore[misc]
                 process.kill()
                 process.wait(10)
@@ -285,6 +288,7 @@ def _runs(offs: Sequence[float], times: Sequence[float] = ()) -> list[tuple[floa
     return runs
 
 
+@pytest.mark.long
 def test_a_clock_that_is_stepped_in_an_outage_drops_nothing(own: Tansu, topic_prefix: str, tmp_path: Path) -> None:
     """The spool's age is 24 hours by default; the clock goes three days ahead, and back."""
     kafka = agents.with_topics(own.bootstrap_servers, topic_prefix)

@@ -112,6 +112,7 @@ def check_command(at: Corner, *options: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
+@pytest.mark.long
 def test_the_command_says_by_its_status_whether_all_adds_up(here: Corner) -> None:
     here.feed.good(30)
     with closing(here.ingest()) as process:
@@ -127,6 +128,7 @@ def test_the_command_says_by_its_status_whether_all_adds_up(here: Corner) -> Non
     assert check_command(here, "--since", "soon")[0] == 2
 
 
+@pytest.mark.long
 def test_without_a_broker_or_a_store_it_says_what_it_could_not_compare(here: Corner, engine: EngineServer) -> None:
     nowhere = replace(here.settings, kafka=replace(here.settings.kafka, bootstrap_servers="127.0.0.1:1"))
     without = audit(nowhere)
@@ -157,6 +159,7 @@ def other_rows(here: Corner, engine: EngineServer) -> None:
     assert here.kinds == set(), "an insert by hand is in the book as well"
 
 
+@pytest.mark.long
 def test_what_was_tampered_with_is_found(
     here: Corner, engine: EngineServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -132,6 +132,7 @@ def test_what_is_accepted_now_lands_once_however_often(world: World) -> None:
         assert sum(each.replayed_at is not None for each in letterbox.letters(client, Wanted(replayed=True))) == 10
 
 
+@pytest.mark.long
 def test_long_after_when_the_store_has_forgotten_the_tokens(world: World) -> None:
     again(world)
     forget(world)
@@ -142,6 +143,7 @@ def test_long_after_when_the_store_has_forgotten_the_tokens(world: World) -> Non
     assert len(again(world).there) == 0
 
 
+@pytest.mark.long
 def test_what_was_deleted_since_lands_again(world: World) -> None:
     again(world)
     for table in ("host_samples", "host_windows_1m", "host_windows_1h"):
@@ -161,6 +163,7 @@ def test_rows_that_landed_by_other_ways_are_left_out(world: World) -> None:
     assert world.value("SELECT count() FROM host_samples WHERE host = 'mended'") == 30
 
 
+@pytest.mark.long
 def test_a_crash_anywhere_and_the_same_again(world: World) -> None:
     """Between two letters; where a process is killed is below."""
     with pytest.raises(Crash):
@@ -170,6 +173,7 @@ def test_a_crash_anywhere_and_the_same_again(world: World) -> None:
     once(world)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("line", ["asking", "landing"])
 def test_kill_9_and_the_same_again(world: World, tmp_path: Path, line: str) -> None:
     command, environment = [*COMMAND, "replay", "--yes"], world.environment(tmp_path)
@@ -181,6 +185,7 @@ def test_kill_9_and_the_same_again(world: World, tmp_path: Path, line: str) -> N
     once(world)
 
 
+@pytest.mark.long
 def test_two_at_once_land_it_once(world: World) -> None:
     threads = [threading.Thread(target=again, args=(world,)) for _ in range(3)]
     for thread in threads:

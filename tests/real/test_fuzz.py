@@ -7,8 +7,7 @@ messages. `make test` throws 10,000; CI, beside what needs Apache Kafka, 100,000
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
@@ -17,7 +16,7 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from tests import fuzz, mutants
 from tests.ingest_world import HandClock, Inline
-from warpmeter import store, wire
+from warpmeter import wire
 from warpmeter.consumers.batch import Batch
 from warpmeter.consumers.flight import Ports
 from warpmeter.consumers.ledger import MemoryLedger
@@ -28,7 +27,7 @@ from warpmeter.consumers.message import Given
 from warpmeter.consumers.sink import ClickHouse, Landed, Refused
 from warpmeter.consumers.span import Partition, Span
 from warpmeter.schemas.topics import TOPICS, Topic
-from warpmeter.settings import Ingest, Store
+from warpmeter.settings import Ingest
 from warpmeter.store import Client
 
 RAW: Final = tuple(TOPICS.values())
@@ -41,15 +40,14 @@ ASKED_AGAIN: Final = 0.1
 class Lab:
     """The consumer on a broker in memory and a real engine."""
 
-    store: Store
     client: Client
     topics: MemoryTopics = field(default_factory=MemoryTopics)
 
     def __post_init__(self) -> None:
         tables = {name: topic.table for name, topic in NAMES.items()}
-        self.sink = ClickHouse(partial(store.client, self.store), NAMES, tables)
+        self.sink = ClickHouse(lambda: self.client, NAMES, tables)
         alone = {name: f"{topic.table}_alone" for name, topic in NAMES.items()}
-        self._alone = ClickHouse(partial(store.client, self.store), NAMES, alone)
+        self._alone = ClickHouse(lambda: self.client, NAMES, alone)
         for topic in RAW:
             self.client.command(f"CREATE TABLE IF NOT EXISTS {topic.table}_alone AS {topic.table} ENGINE = Memory")
 
@@ -142,9 +140,9 @@ def honest(topic: Topic, message: mutants.Sent, rows: int) -> bool:
 
 
 @pytest.fixture
-def lab(tables: Client, embedded: Store) -> Lab:
+def lab(tables: Client) -> Lab:
     tables.command("SYSTEM STOP MERGES")  # they would collapse rows of `dead_letters` that are alike
-    return Lab(replace(embedded, database="shared"), tables)
+    return Lab(tables)
 
 
 def throw(lab: Lab, topic: Topic, stream: mutants.Stream, batch_rows: int = 5_000) -> int:

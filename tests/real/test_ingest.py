@@ -118,6 +118,7 @@ def test_kill_9_at_any_moment_loses_nothing_and_doubles_nothing(at: Bench) -> No
     at.once()
 
 
+@pytest.mark.long
 def test_the_engine_killed_and_started_again_loses_nothing(broker: Broker, topic_prefix: str, tmp_path: Path) -> None:
     server = migrated(EngineServer(tmp_path / "data"))
     at = make_bench(broker, server, topic_prefix, tmp_path)
@@ -230,6 +231,7 @@ def test_two_consumers_share_and_one_is_killed(
     at.once()
 
 
+@pytest.mark.long
 def test_restarts_of_a_broker_that_forgets_everything(engine: EngineServer, topic_prefix: str, tmp_path: Path) -> None:
     """The embedded broker: its log dies with it, so whoever restarts it restarts its clients."""
     with closing(Tansu(tmp_path / "tansu")) as broker:
@@ -250,6 +252,7 @@ def test_restarts_of_a_broker_that_forgets_everything(engine: EngineServer, topi
         at.once()
 
 
+@pytest.mark.long
 def test_the_same_into_an_engine_in_its_own_process(broker: Broker, topic_prefix: str, tmp_path: Path) -> None:
     data = tmp_path / "data"
     with closing(EngineServer(data)) as server:

@@ -141,6 +141,7 @@ def test_a_consumer_that_starts_while_a_migration_is_at_work_declares_nothing_un
     at.once()
 
 
+@pytest.mark.long
 def test_what_was_deleted_lands_again_when_the_same_bytes_come_again(
     broker: Broker, engine: EngineServer, topic_prefix: str, tmp_path: Path
 ) -> None:

@@ -19,6 +19,8 @@ from warpmeter import wire
 from warpmeter.consumers import status
 from warpmeter.schemas.generated import gpu_samples_pb2
 
+pytestmark = pytest.mark.long
+
 LIAR: Final = [("type", b"GpuSample"), ("rows", b"7")]
 
 
@@ -107,9 +109,9 @@ def test_more_rejects_than_a_commit_holds_go_in_parts_and_a_kill_doubles_none(at
         process.kill()
     with closing(at.start(reject_share=1.0)) as process:
         complete(at, bad, process)
+        until(lambda: status.pending(at.settings) == [], "all to be settled", within_s=60)
         assert process.stop() == 0
     at.spans_meet()
-    assert status.pending(at.settings) == []
     name = GPUS.full_name(at.settings.kafka.topic_prefix)
     spans = at.table.value(
         f"SELECT uniqExact(first) FROM ingest_batches WHERE table = '{GPUS.table}' AND topic_uuid IN "

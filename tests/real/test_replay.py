@@ -50,12 +50,14 @@ def test_what_was_deleted_by_hand_or_doubled_is_once_in_raw_and_rollups(world: W
     world.replay(GPUS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stage", ["deleting", "step of landing"])
 def test_a_crash_at_any_stage_loses_nothing_and_the_same_again_ends_it(world: World, stage: str) -> None:
     world.crash(GPUS, stage)
     assert world.replay(GPUS).done
 
 
+@pytest.mark.long
 def test_one_half_is_replayed_without_touching_the_other(world: World) -> None:
     world.command("ALTER TABLE gpu_samples DELETE WHERE 1")
     world.replay(GPUS, wanted=widened(world.start, world.start + HOUR_S))
@@ -76,6 +78,7 @@ def test_a_row_that_the_topic_does_not_have_stops_it_before_anything_is_deleted(
     world.command("ALTER TABLE gpu_last DELETE WHERE host = 'by-hand'")
 
 
+@pytest.mark.long
 def test_a_dry_run_and_a_no_change_nothing(world: World) -> None:
     world.command("ALTER TABLE host_samples DELETE WHERE cpu_util_permille < 10")
     had = world.snapshot()
@@ -95,6 +98,7 @@ def test_it_refuses_while_ingest_is_at_work(world: World) -> None:
         assert process.stop() == 0
 
 
+@pytest.mark.long
 def test_the_book_is_mended_with_what_was_in_no_span_or_in_two(world: World) -> None:
     span = (
         "SELECT topic_uuid, partition, first, last FROM ingest_batches WHERE table = 'gpu_samples' AND rows > 8 LIMIT 1"

@@ -147,6 +147,7 @@ def test_while_the_broker_is_away(engine: EngineServer, topic_prefix: str, tmp_p
         lands_once_after(at)
 
 
+@pytest.mark.long
 def test_up_told_twice_ends_at_once_and_doubles_nothing(tmp_path: Path) -> None:
     with up(tmp_path / "data") as running:
         numbered(running.kafka, 0, 500)
@@ -173,6 +174,7 @@ def test_up_told_twice_ends_at_once_and_doubles_nothing(tmp_path: Path) -> None:
         assert running.stop(40) == 0
 
 
+@pytest.mark.long
 def test_up_stops_while_it_starts(tmp_path: Path) -> None:
     said = tmp_path / "said"
     ports = ("--broker-port", str(free_port()), "--http-port", str(free_port()))

@@ -128,6 +128,7 @@ def at(broker: Broker, engine: EngineServer, gateway: Gateway, topic_prefix: str
 PARTS: Final = "parts_to_throw_insert = 1, parts_to_delay_insert = 1"
 
 
+@pytest.mark.long
 def test_what_passes_pauses_ingest_and_all_lands_once_after_it(
     at: Bench, engine: EngineServer, gateway: Gateway
 ) -> None:
@@ -273,6 +274,7 @@ def test_a_wrong_password_halts_and_says_so(
         assert "AUTHENTICATION_FAILED" in halt(process)
 
 
+@pytest.mark.long
 def test_a_body_too_large_for_a_proxy_halts_and_says_what_to_do(embedded_at: Bench, gateway: Gateway) -> None:
     at = embedded_at
     gateway.fault = Fault.TOO_LARGE
@@ -339,6 +341,7 @@ def test_every_code_has_the_name_that_the_engine_gives_it(engine: EngineServer) 
     assert {int(code): str(name) for code, name in rows} == named
 
 
+@pytest.mark.long
 def test_status_answers_soon_when_store_or_broker_do_not(embedded_at: Bench, gateway: Gateway) -> None:
     at = embedded_at
     at.feed.good(20)

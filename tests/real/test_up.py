@@ -148,6 +148,7 @@ def test_readers_cannot_write(running: Up) -> None:
     assert "readonly" in refused.stderr.lower()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", ["ingest", "engine"])
 def test_a_killed_part_comes_back_and_nothing_is_lost_or_doubled(running: Up, part: str) -> None:
     first = next(THOUSANDS)
@@ -170,6 +171,7 @@ def await_numbers(running: Up, first: int, end: int) -> None:
     assert landed(running, first, end) == (end - first, end - first)
 
 
+@pytest.mark.long
 def test_a_topic_deleted_and_made_again_loses_and_doubles_nothing(running: Up) -> None:
     first = next(THOUSANDS)
     numbered(running.kafka, first, 500)
@@ -183,6 +185,7 @@ def test_a_topic_deleted_and_made_again_loses_and_doubles_nothing(running: Up) -
     await_numbers(running, first, first + 1000)
 
 
+@pytest.mark.long
 def test_five_restarts_lose_and_double_nothing(tmp_path: Path, bus_of: Kafka | None) -> None:
     ports = free_port(), free_port()
     kafka = bus_of and replace(bus_of, topic_prefix=f"{bus_of.topic_prefix}r")
