@@ -32,6 +32,7 @@ MASK: Final = "********"
 GROUP: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 """It names a file of the ledger, too."""
 PERIODS: Final = ("interval_s", "period_s")
+URL: Final = re.compile(r"https?://[^/\s]+(/\S*)?")
 TABLES: Final = {field.name: field for field in dataclasses.fields(Settings)}
 
 
@@ -218,9 +219,27 @@ def _refuse_impossible(settings: Settings) -> None:
         )
     if ingest.batch_bytes > ingest.budget_bytes:
         raise ConfigError("ingest.batch_bytes exceeds ingest.budget_bytes: no batch could ever close by size")
+    _refuse_outputs(settings.agent, settings.metrics)
     if not 0 < ingest.reject_share <= 1:
         raise ConfigError("ingest.reject_share must lie in (0, 1]")
     if settings.store.insert_quorum and not settings.store.cluster:
         raise ConfigError("store.insert_quorum needs store.cluster: one server has no replicas")
     if not settings.store.dsn.startswith(("http://", "https://", "chdb://")):
         raise ConfigError("store.dsn must start with http://, https:// or chdb://")
+
+
+def _refuse_outputs(agent: parts.Agent, metrics: parts.Metrics) -> None:
+    outputs = agent.outputs
+    if not outputs:
+        raise ConfigError("agent.outputs is empty: name one of kafka, stdout, prometheus, otlp")
+    if twice := [name for name in outputs if outputs.count(name) > 1]:
+        raise ConfigError(f"agent.outputs names {twice[0]} twice")
+    if "prometheus" in outputs and not metrics.agent_port:
+        raise ConfigError("agent.outputs has prometheus, and metrics.agent_port = 0 serves nothing: give it a port")
+    if "otlp" in outputs and not URL.fullmatch(agent.otlp_url):
+        raise ConfigError(
+            f"agent.outputs has otlp, and agent.otlp_url {masked_url(agent.otlp_url)!r} is no URL: "
+            "give the collector's address, e.g. http://127.0.0.1:4318"
+        )
+    if agent.otlp_queue_max_bytes < 1 << 16:
+        raise ConfigError("agent.otlp_queue_max_bytes below 64 KiB: not one export would fit")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 SECRET: Final = {"secret": True}
+Output = Literal["kafka", "stdout", "prometheus", "otlp"]
 
 
 def default_data() -> Path:
@@ -82,7 +83,11 @@ class Scrape:
 
 @dataclass(frozen=True)
 class Agent:
-    """The host agent. `root` is the folder that holds `proc` and `sys` (for a container: the host's)."""
+    """The host agent. `root` is the folder that holds `proc` and `sys` (for a container: the host's).
+
+    `outputs`: the ways out, several at once. `names`: what metrics are called on standard output and at `/metrics`.
+    `otlp_url`: a collector's address, or the full URL of its metrics endpoint.
+    """
 
     host: str = field(default_factory=socket.gethostname)
     interval_s: float = 1.0
@@ -99,6 +104,12 @@ class Agent:
     spool_max_bytes: int = 256 << 20
     spool_max_age_s: float = 24 * 3600.0
     queue_max_bytes: int = 32 << 20
+    outputs: tuple[Output, ...] = ("kafka",)
+    names: Literal["warpmeter", "dynolog"] = "warpmeter"
+    otlp_url: str = field(default="", metadata=SECRET)
+    otlp_headers: Mapping[str, str] = field(default_factory=dict, metadata=SECRET)
+    otlp_interval_s: float = 10.0
+    otlp_queue_max_bytes: int = 8 << 20
 
 
 @dataclass(frozen=True)

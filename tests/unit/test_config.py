@@ -71,6 +71,18 @@ def test_a_list_of_tables_becomes_scrape_targets() -> None:
         ("[ingest]\ngroup = '../../x'\n", "ingest.group '../../x' is no plain name"),
         ("[ingest]\ngroup = ''\n", "is no plain name"),
         ('[ingest]\ngroup = "a\\n"\n', "is no plain name"),
+        ("[agent]\noutputs = []\n", "agent.outputs is empty"),
+        (
+            "[agent]\noutputs = ['files']\n",
+            "agent.outputs.0: Input should be 'kafka', 'stdout', 'prometheus' or 'otlp'",
+        ),
+        ("[agent]\noutputs = ['kafka', 'kafka']\n", "agent.outputs names kafka twice"),
+        ("[agent]\noutputs = ['prometheus']\n[metrics]\nagent_port = 0\n", "metrics.agent_port = 0 serves nothing"),
+        ("[agent]\noutputs = ['otlp']\n", "agent.otlp_url '' is no URL"),
+        ("[agent]\noutputs = ['otlp']\notlp_url = 'collector:4318'\n", "is no URL: give the collector's address"),
+        ("[agent]\nnames = 'nagios'\n", "agent.names: Input should be 'warpmeter' or 'dynolog'"),
+        ("[agent]\notlp_queue_max_bytes = 9\n", "not one export would fit"),
+        ("[agent]\notlp_interval_s = 0.01\n", "agent.otlp_interval_s below 0.1 s"),
         ("this is not toml", "not valid TOML"),
     ],
 )
@@ -107,6 +119,7 @@ def test_secrets_are_masked_when_shown() -> None:
             "store": {"dsn": "https://reader:hunter2@db:8443"},
             "kafka": {"options": {"sasl.password": "hunter2"}},
             "engine": {"write_token": "hunter2"},
+            "agent": {"otlp_url": "https://me:hunter2@otlp:4318", "otlp_headers": {"authorization": "hunter2"}},
         }
     )
     shown = config.shown(settings)
