@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 
 from warpmeter import log
-from warpmeter.engine import lock, sandbox
+from warpmeter.engine import lock, sandbox, tokens
 from warpmeter.engine.answer import STALLED_S
 from warpmeter.engine.lock import StartError
 
@@ -109,6 +109,8 @@ def serve(options: EngineOptions) -> None:
         folder = lock.prepare(options.folder)
         lock.hold(folder)
         listening = stack.enter_context(bind(options.listen, options.port))
+        if forgotten := tokens.forget_unlanded(folder):
+            logger.info("inserts that were cut off may come again", tokens=forgotten)
         private = stack.enter_context(tempfile.TemporaryDirectory(prefix="configuration-", dir=_fence(folder)))
         # Loaded only now: the fence holds for threads that start after it, and the engine starts some when loaded.
         from warpmeter.engine.app import App

@@ -1,0 +1,98 @@
+"""What the engine knows of tokens after it was killed: exactly the inserts whose rows it has."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.engine import EngineServer
+
+
+class Crashing:
+    """An engine with a table like the raw ones, killed and started again on the same folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data = folder / "data"
+        self.server = EngineServer(self.data)
+        self.server.make_database()
+        with self.server.client(write=True) as client:
+            client.command(
+                "CREATE TABLE t (n UInt32) ENGINE = MergeTree ORDER BY n PARTITION BY n % 2 "
+                "SETTINGS non_replicated_deduplication_window = 100"
+            )
+            path = client.command("SELECT data_paths[1] FROM system.tables WHERE name = 't' AND database != 'system'")
+        self.path = Path(str(path))
+
+    @property
+    def log(self) -> Path:
+        """Where the table keeps its tokens."""
+        return self.path / "deduplication_logs" / "deduplication_log_1.txt"
+
+    def insert(self, *numbers: int) -> None:
+        """One insert, under a token that says what it inserts."""
+        token = {"insert_deduplication_token": str(numbers)}
+        with self.server.client(write=True) as client:
+            client.command(f"INSERT INTO t SELECT arrayJoin({list(numbers)})", settings=token)
+
+    def has(self) -> list[int]:
+        """What the table holds."""
+        with self.server.client() as client:
+            return [int(n) for (n,) in client.query("SELECT n FROM t ORDER BY n").result_rows]
+
+    def again(self) -> None:
+        """Start it anew."""
+        self.server.kill()
+        self.server = EngineServer(self.data)
+
+    def close(self) -> None:
+        self.server.kill()
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Crashing]:
+    with closing(Crashing(tmp_path)) as found:
+        yield found
+
+
+def test_an_insert_killed_before_its_part_was_in_place_lands_when_it_comes_again(engine: Crashing) -> None:
+    """The token is on the disk before the part: the part is taken away as if it had not come to it."""
+    engine.insert(1, 2)
+    engine.insert(3, 4)
+    engine.server.kill()
+    shutil.rmtree(max(engine.path.glob("1_*_0")))
+    engine.server = EngineServer(engine.data)
+    assert engine.has() == [1, 2, 4]
+    for _ in range(2):
+        engine.insert(1, 2)
+        engine.insert(3, 4)
+        assert engine.has() == [1, 2, 3, 4]
+    engine.again()
+    engine.insert(3, 4)
+    assert engine.has() == [1, 2, 3, 4]
+
+
+def test_what_was_merged_or_changed_since_is_still_known(engine: Crashing) -> None:
+    for n in range(6):
+        engine.insert(n)
+    with engine.server.client(write=True) as client:
+        client.command("OPTIMIZE TABLE t FINAL")
+        client.command("ALTER TABLE t DELETE WHERE n = 4 SETTINGS mutations_sync = 2")
+    engine.again()
+    for n in range(6):
+        engine.insert(n)
+    assert engine.has() == [0, 1, 2, 3, 5]
+
+
+def test_a_record_that_was_cut_short_takes_no_other_with_it(engine: Crashing) -> None:
+    engine.insert(1)
+    engine.server.kill()
+    with engine.log.open("ab") as log:
+        log.write(b"1\t1_9")
+    engine.server = EngineServer(engine.data)
+    engine.insert(3)
+    engine.again()
+    engine.insert(1)
+    engine.insert(3)
+    assert engine.has() == [1, 3]
