@@ -3,7 +3,6 @@
 Formats: proc(5), Documentation/admin-guide/iostats.rst of the kernel.
 """
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -71,7 +70,7 @@ class DeviceSource:
         self._host = agent.host
         self._sys = files.below(agent.root, "sys")
         self._diskstats = files.below(agent.root, "proc", "diskstats")
-        self._net_dev = _net_dev_path(agent)
+        self._net_dev = files.of_network(agent.root, "dev")
         self._links: dict[str, Link] = {}
         self._reads_to_links = 0
 
@@ -112,14 +111,6 @@ class DeviceSource:
 def sources(agent: Agent, attribution: Attribution) -> Sequence[AnySource]:  # noqa: ARG001 - as of all source modules
     """The device source."""
     return (DeviceSource(agent),)
-
-
-def _net_dev_path(agent: Agent) -> str:
-    """Below another root, `/proc/net` is that of the reader's own network namespace; process 1 has the host's."""
-    of_init = files.below(agent.root, "proc", "1", "net", "dev")
-    if str(agent.root) != "/" and os.access(of_init, os.R_OK):
-        return of_init
-    return files.below(agent.root, "proc", "net", "dev")
 
 
 def read_link(sys: str, nic: str) -> Link:

@@ -30,3 +30,11 @@ def optional(path: str) -> bytes | None:
 def below(root: Path, *parts: str) -> str:
     """A path below the root that the agent measures."""
     return str(root.joinpath(*parts))
+
+
+def of_network(root: Path, name: str) -> str:
+    """Path of `/proc/net/<name>`: below another root that is the reader's own namespace, and process 1 has the host's."""
+    of_init = below(root, "proc", "1", "net", name)
+    if str(root) != "/" and os.access(of_init, os.R_OK):
+        return of_init
+    return below(root, "proc", "net", name)

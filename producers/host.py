@@ -1,4 +1,4 @@
-"""The host itself from /proc: CPU, load, memory, swap, pressure.
+"""The host itself from /proc: CPU, load, memory, swap, pressure; `vitals` has what is less asked for.
 
 Formats: proc(5) and Documentation/accounting/psi.rst of the kernel.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from warpmeter import __version__
-from warpmeter.producers import files
+from warpmeter.producers import files, vitals
 from warpmeter.producers.source import AnySource, Attribution, Reading, Sample
 from warpmeter.schemas.generated.host_samples_pb2 import Envelope
 from warpmeter.settings import Agent
@@ -28,6 +28,8 @@ MEMINFO: Final = {
     "mem_buffers_mebibytes": b"Buffers",
     "mem_dirty_mebibytes": b"Dirty",
     "mem_shared_mebibytes": b"Shmem",
+    "mem_anonymous_mebibytes": b"AnonPages",
+    "mem_slab_mebibytes": b"Slab",
     "swap_total_mebibytes": b"SwapTotal",
 }
 STAT_RATES: Final = {
@@ -52,6 +54,9 @@ class HostRaw:
     uptime: bytes | None
     pressure: tuple[bytes | None, ...]
     processes: int
+    snmp: bytes | None = None
+    file_nr: bytes | None = None
+    huge_pages: vitals.HugePages = ()
 
 
 class HostSource:
@@ -67,6 +72,8 @@ class HostSource:
         self._proc = files.below(agent.root, "proc")
         self._kernel = (files.optional(f"{self._proc}/sys/kernel/osrelease") or b"").decode(errors="replace").strip()
         self._page_kilobytes = os.sysconf("SC_PAGE_SIZE") / 1000
+        self._snmp = files.of_network(agent.root, "snmp")
+        self._huge_pages = vitals.huge_page_sizes(files.below(agent.root, "sys"))
 
     def read(self) -> HostRaw:
         """Read the files; raises OSError when /proc/stat, meminfo or loadavg cannot be read."""
@@ -79,6 +86,9 @@ class HostSource:
             uptime=files.optional(f"{proc}/uptime"),
             pressure=tuple(files.optional(f"{proc}/pressure/{what}") for what in PRESSURES),
             processes=sum(name.isdigit() for name in os.listdir(proc)),  # noqa: PTH208 - Path.iterdir costs ten times
+            snmp=files.optional(self._snmp),
+            file_nr=files.optional(f"{proc}/sys/fs/file-nr"),
+            huge_pages=vitals.read_huge_pages(self._huge_pages),
         )
 
     def parse(self, sample: Sample[HostRaw], before: Sample[HostRaw] | None) -> Reading:
@@ -116,6 +126,7 @@ def gauges(raw: HostRaw) -> Columns:
         **{column: _first(stat.get(key)) for column, key in STAT_GAUGES.items()},
         **_load(raw.loadavg),
         **_memory(fields(raw.meminfo, b":")),
+        **vitals.gauges(fields(raw.vmstat or b"", b" "), vitals.snmp(raw.snmp), raw.file_nr, raw.huge_pages),
     }
 
 
@@ -128,7 +139,7 @@ def rates(before: HostRaw, now: HostRaw, elapsed_s: float, page_kilobytes: float
     return {
         **columns,
         **_cpu(before.stat, now.stat),
-        **_swapping(before.vmstat, now.vmstat, elapsed_s, page_kilobytes),
+        **_memory_events(before, now, elapsed_s, page_kilobytes),
         **_pressure(before.pressure, now.pressure, elapsed_s),
     }
 
@@ -220,10 +231,8 @@ def _mebibytes(kibibytes: bytes | None) -> int | None:
     return None if number is None else round(number / 1024)
 
 
-def _swapping(before: bytes | None, now: bytes | None, elapsed_s: float, page_kilobytes: float) -> Columns:
-    if before is None or now is None:
-        return {}
-    old, new = fields(before, b" "), fields(now, b" ")
+def _memory_events(before: HostRaw, now: HostRaw, elapsed_s: float, page_kilobytes: float) -> Columns:
+    old, new = fields(before.vmstat or b"", b" "), fields(now.vmstat or b"", b" ")
 
     def rate(key: bytes, factor: float) -> int | None:
         return _per_s(_first(old.get(key)), _first(new.get(key)), elapsed_s, factor)
@@ -232,6 +241,7 @@ def _swapping(before: bytes | None, now: bytes | None, elapsed_s: float, page_ki
         "swap_in_kilobytes_per_s": rate(b"pswpin", page_kilobytes),
         "swap_out_kilobytes_per_s": rate(b"pswpout", page_kilobytes),
         "major_faults_per_s": rate(b"pgmajfault", 1.0),
+        **vitals.rates(old, new, vitals.snmp(before.snmp), vitals.snmp(now.snmp), elapsed_s),
     }
 
 
