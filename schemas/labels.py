@@ -30,6 +30,7 @@ LABELS: Final[Mapping[str, str]] = {
     "pod_uid":        "its UID",
     "container":      "name of the container: of the pod, of Docker or of Podman",
     "container_id":   "64 hexadecimal digits, from the cgroup",
+    "container_pid":  "pid of the topmost process in its container",
     "image":          "of the container",
     "runtime":        "docker, podman, containerd, cri-o",
     "owner_kind":     "what made the pod: Job, StatefulSet, PyTorchJob, RayJob, …",

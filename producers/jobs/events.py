@@ -44,9 +44,13 @@ class Tracker:
         self._last: float | None = None
 
     def events(self, seen: Seen) -> list[JobEvent]:
-        """The events of one tick: first what ended, then what started, then what runs."""
+        """The events of one tick: first what ended, then what started, then what runs.
+
+        A process that is of another job now (its pod was told, or it became another program) ends the one it was of.
+        """
         now = {tree.top.key: tree for tree in seen.trees}
-        ended = [self._ended(seen, key) for key in self._known.keys() - now.keys()]
+        gone = [key for key, known in self._known.items() if key not in now or now[key].job_id != known.tree.job_id]
+        ended = [self._ended(seen, key) for key in gone]
         started = [self._started(seen, tree) for key, tree in now.items() if key not in self._known]
         running: list[JobEvent] = []
         if seen.usage is not None:
@@ -60,7 +64,7 @@ class Tracker:
 
     def _started(self, seen: Seen, tree: Tree) -> JobEvent:
         """Its rates count from its start when that was since the last tick, else from the first look at it."""
-        labels = {**tree.labels, **seen.labels.get(tree.top.key, {})}
+        labels = _labels(seen, tree)
         age = seen.ts - self._rules.started_at(tree.top)
         new = self._last is not None and age <= seen.monotonic - self._last + 1
         zero = TreeUsage(seen.monotonic - max(0.0, age), 0, 0, (0, 0)) if new else None
@@ -69,13 +73,14 @@ class Tracker:
 
     def _running(self, seen: Seen, tree: Tree, usage: Mapping[Key, TreeUsage]) -> JobEvent:
         known, now = self._known[tree.top.key], usage[tree.top.key]
-        event = self._event(seen, "running", tree, known.labels)
+        labels = _labels(seen, tree)
+        event = self._event(seen, "running", tree, labels)
         event.processes, event.rss_mebibytes = len(tree.pids), now.rss_pages * self._page_bytes // MEBIBYTE
         if known.baseline is not None:
             self._rates(event, known.baseline, now)
         if seen.gpus is not None:
             _gpus(event, seen.gpus[tree.top.key])
-        self._known[tree.top.key] = _Known(tree, known.labels, now)
+        self._known[tree.top.key] = _Known(tree, labels, now)
         return event
 
     def _rates(self, event: JobEvent, before: TreeUsage, now: TreeUsage) -> None:
@@ -87,7 +92,8 @@ class Tracker:
             event.read_bytes, event.written_bytes = io
 
     def _event(self, seen: Seen, event: Event, tree: Tree, labels: Mapping[str, str]) -> JobEvent:
-        return JobEvent(
+        place = tree.rank
+        row = JobEvent(
             host=self._rules.host,
             ts=seen.ts,
             job_id=tree.job_id,
@@ -98,11 +104,20 @@ class Tracker:
             scheduler=tree.scheduler,
             pid=tree.top.pid,
             started_at=round(self._rules.started_at(tree.top), 2),
-            rank=tree.rank.rank,
-            world_size=tree.rank.world_size,
+            rank=place.rank,
+            world_size=place.world_size,
             tree_id=tree.top.tree_id,
             labels=labels,
         )
+        if place.rank is not None and place.local_rank is not None:
+            row.ranks.append(place.rank)
+            row.local_ranks.append(place.local_rank)
+            row.rank_pids.append(tree.top.pid)
+        return row
+
+
+def _labels(seen: Seen, tree: Tree) -> Mapping[str, str]:
+    return {**seen.labels.get(tree.top.key, {}), **tree.labels}
 
 
 def _gpus(event: JobEvent, hold: GpuHold) -> None:

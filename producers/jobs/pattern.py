@@ -7,7 +7,7 @@ from warpmeter.producers import files
 from warpmeter.settings import Agent
 
 SYSTEMD_PART: Final = "systemd.*/"
-ANYWHERE: Final = r"([a-z]*sh|containerd-shim-runc-v2)/.*python[0-9.]*$"
+ANYWHERE: Final = r"([a-z]*sh|containerd-shim-runc-v2|conmon)/.*python[0-9.]*$"
 DEFAULT: Final = SYSTEMD_PART + ANYWHERE
 
 

@@ -12,6 +12,7 @@ from pathlib import PurePath
 from typing import Final
 
 from warpmeter.producers import files
+from warpmeter.producers.jobs.containers import Container, container_of
 from warpmeter.producers.jobs.scheduler import VARIABLES
 
 KERNEL_THREAD: Final = 0x0020_0000
@@ -50,7 +51,8 @@ class Process:
     """A process, since it was first seen with this program.
 
     `name`: its comm, completed. `lineage`: names of all ancestors and itself, oldest first, as they were then.
-    `variables`: of its environment, only the named ones. `hidden`: its environment may not be read.
+    `variables`: of its environment, only the named ones. `hidden`: its environment may not be read. `container`: None
+    when it runs in none.
     """
 
     pid: int
@@ -63,6 +65,7 @@ class Process:
     variables: Mapping[str, str] = field(default_factory=dict)
     hidden: bool = False
     lineage: tuple[str, ...] = ()
+    container: Container | None = None
 
     @property
     def key(self) -> tuple[int, int]:
@@ -185,7 +188,9 @@ class ProcessTable:
             variables, hidden = {}, isinstance(error, PermissionError)
         uid = _owner(folder)
         name = full_name(stat.comm, _link(f"{folder}/exe"), argv)
-        return Process(pid, stat.ppid, stat.start, stat.comm, name, argv, self._user(uid), variables, hidden)
+        container = container_of(files.optional(f"{folder}/cgroup") or b"")
+        user = self._user(uid)
+        return Process(pid, stat.ppid, stat.start, stat.comm, name, argv, user, variables, hidden, container=container)
 
     def _place(self, pid: int) -> None:
         """Give a new process its lineage; parents that have none yet get theirs first."""

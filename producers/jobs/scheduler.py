@@ -1,28 +1,28 @@
-"""What a process's environment says of the job it belongs to: Slurm, Kubernetes, torchrun, MPI.
+"""What a process's environment and container say of the job it belongs to: Slurm, Kubernetes, torchrun, MPI.
 
 Variables: Slurm's sbatch(1) and srun(1) "OUTPUT ENVIRONMENT VARIABLES"; Kubernetes' service variables and the
-downward API; PyTorch's torch.distributed.elastic; Open MPI's and PMI's ranks.
+downward API; PyTorch's torch.distributed.elastic; Open MPI's, PMI's and PMIx's ranks.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-Scheduler = Literal["slurm", "kubernetes", "torchrun", "none"]
+from warpmeter.producers.jobs.pods import Pod, name_of_owner
 
-VARIABLES: Final = frozenset(
-    name.encode()
-    for name in (
-        *("SLURM_JOB_ID", "SLURM_JOB_NAME", "SLURM_JOB_USER", "SLURM_JOB_ACCOUNT", "SLURM_JOB_PARTITION"),
-        *("SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"),
-        *("SLURM_CLUSTER_NAME", "SLURM_JOB_QOS"),
-        *("KUBERNETES_SERVICE_HOST", "HOSTNAME", "POD_NAME", "POD_NAMESPACE", "JOB_COMPLETION_INDEX"),
-        *("NVIDIA_VISIBLE_DEVICES",),
-        *("TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
-        *("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE"),
-    )
+Scheduler = Literal["slurm", "kubernetes", "torchrun", "mpi", "docker", "podman", "none"]
+
+NAMES: Final = (
+    *("SLURM_JOB_ID", "SLURM_JOB_NAME", "SLURM_JOB_USER", "SLURM_JOB_ACCOUNT", "SLURM_JOB_PARTITION"),
+    *("SLURM_STEP_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_JOB_NODELIST"),
+    *("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_CLUSTER_NAME", "SLURM_JOB_QOS"),
+    *("KUBERNETES_SERVICE_HOST", "HOSTNAME", "POD_NAME", "POD_NAMESPACE", "JOB_COMPLETION_INDEX"),
+    *("NVIDIA_VISIBLE_DEVICES",),
+    *("TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+    *("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    *("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "PMIX_RANK", "PMIX_NAMESPACE"),
 )
+VARIABLES: Final = frozenset(name.encode() for name in NAMES)
 """The only variables that are ever read out of an environment."""
 
 SLURM_LABELS: Final = {
@@ -33,12 +33,17 @@ SLURM_LABELS: Final = {
     "step": "SLURM_STEP_ID",
     "array_job": "SLURM_ARRAY_JOB_ID",
     "array_task": "SLURM_ARRAY_TASK_ID",
+    "node_list": "SLURM_JOB_NODELIST",
 }
+RANKS: Final = (
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+    ("PMIX_RANK", "", ""),
+)
+"""Rank, world size and local rank by launcher, the innermost first; Slurm's, which are the outermost, come last."""
+SLURM_RANK: Final = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")
 NO_GPU: Final = frozenset({"", "void", "none"})
-POD_TAIL: Final = re.compile(r"(-[a-f0-9]{8,10})?-[a-z0-9]{5}$")
-"""What a Deployment (hash and suffix) or a Job (suffix) puts behind its name."""
-POD_INDEX: Final = re.compile(r"(-(master|worker|launcher|chief|ps|head))?-\d+$")
-"""What an indexed Job, a StatefulSet or a training operator puts behind its name."""
 
 
 @dataclass(frozen=True)
@@ -54,34 +59,42 @@ class Membership:
 
 @dataclass(frozen=True)
 class Rank:
-    """A process's place in its job; None where nothing says so."""
+    """A process's place in its job; None where nothing says so. `local_rank`: among the ranks of its host."""
 
     rank: int | None = None
     world_size: int | None = None
+    local_rank: int | None = None
 
 
 UNKNOWN: Final = Rank()
 
 
-def membership(variables: Mapping[str, str]) -> Membership | None:
-    """The job that the variables name, None when they name none. The outermost scheduler wins."""
-    return _slurm(variables) or _kubernetes(variables) or _torchrun(variables)
+def membership(variables: Mapping[str, str], pod: Pod | None = None) -> Membership | None:
+    """The job that the variables name, None when they name none. The outermost scheduler wins.
+
+    `pod`: what the kubelet's files say of the pod that the process runs in.
+    """
+    return _slurm(variables) or _kubernetes(variables, pod) or _torchrun(variables) or _mpi(variables)
 
 
 def rank(variables: Mapping[str, str]) -> Rank:
     """The rank that the innermost launcher gave."""
     in_step = variables.get("SLURM_STEP_ID", "").isdigit()  # a batch script has 'batch' or none, and no rank
-    pairs = [("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE")]
-    pairs += [("SLURM_PROCID", "SLURM_NTASKS")] if in_step else []
-    for name, size in pairs:
+    for name, size, local in (*RANKS, *((SLURM_RANK,) if in_step else ())):
         if (number := _number(variables, name)) is not None:
-            return Rank(number, _number(variables, size))
+            return Rank(number, _number(variables, size), _number(variables, local))
     return UNKNOWN
 
 
-def pod_owner(pod: str) -> str:
-    """The name of what made a pod, from the pod's name: all pods of one Job, Deployment or StatefulSet share it."""
-    return POD_INDEX.sub("", POD_TAIL.sub("", pod)) or pod
+def launch_labels(variables: Mapping[str, str]) -> dict[str, str]:
+    """How a process was launched, whoever scheduled it."""
+    labels = {
+        "run_id": variables.get("TORCHELASTIC_RUN_ID", ""),
+        "local_world_size": variables.get("LOCAL_WORLD_SIZE") or variables.get("OMPI_COMM_WORLD_LOCAL_SIZE", ""),
+    }
+    if "MASTER_ADDR" in variables and "RANK" in variables:
+        labels["rendezvous"] = f"{variables['MASTER_ADDR']}:{variables.get('MASTER_PORT', '')}"
+    return {name: value for name, value in labels.items() if value and value != "none"}
 
 
 def _slurm(variables: Mapping[str, str]) -> Membership | None:
@@ -93,14 +106,17 @@ def _slurm(variables: Mapping[str, str]) -> Membership | None:
     return Membership("slurm", job_id, name, user, labels)
 
 
-def _kubernetes(variables: Mapping[str, str]) -> Membership | None:
+def _kubernetes(variables: Mapping[str, str], pod: Pod | None) -> Membership | None:
     """A pod that was given GPUs, or is one of an indexed Job: the other pods of a node are its furniture."""
-    pod = variables.get("POD_NAME") or variables.get("HOSTNAME", "")
-    has_gpu = variables.get("NVIDIA_VISIBLE_DEVICES", "") not in NO_GPU
-    if not (variables.get("KUBERNETES_SERVICE_HOST") and pod and (has_gpu or "JOB_COMPLETION_INDEX" in variables)):
+    if pod is None and not variables.get("KUBERNETES_SERVICE_HOST"):
         return None
-    namespace, owner = variables.get("POD_NAMESPACE", ""), pod_owner(pod)
-    labels = {"pod": pod} | ({"namespace": namespace} if namespace else {})
+    name = (pod and pod.name) or variables.get("POD_NAME") or variables.get("HOSTNAME", "")
+    has_gpu = variables.get("NVIDIA_VISIBLE_DEVICES", "") not in NO_GPU or (pod is not None and pod.has_gpu)
+    if not (name and (has_gpu or "JOB_COMPLETION_INDEX" in variables)):
+        return None
+    namespace = (pod and pod.namespace) or variables.get("POD_NAMESPACE", "")
+    labels = {**(pod.labels if pod else {}), "pod": name} | ({"namespace": namespace} if namespace else {})
+    owner = labels.get("owner") or name_of_owner(name)
     return Membership("kubernetes", f"{namespace}/{owner}" if namespace else owner, owner, "", labels)
 
 
@@ -113,6 +129,17 @@ def _torchrun(variables: Mapping[str, str]) -> Membership | None:
         over_hosts = variables.get("WORLD_SIZE") != variables.get("LOCAL_WORLD_SIZE")
         run = f"{variables.get('MASTER_ADDR')}:{variables.get('MASTER_PORT')}" if over_hosts else ""
     return Membership("torchrun", run or None)
+
+
+def _mpi(variables: Mapping[str, str]) -> Membership | None:
+    """PMIx names its job, on all hosts alike; Open MPI 4's name is a bare number, so a word stands before it.
+
+    MPICH's Hydra and Intel MPI name none: there, a job is what one launcher started on this host.
+    """
+    if not any(name in variables for name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")):
+        return None
+    namespace = variables.get("PMIX_NAMESPACE")
+    return Membership("mpi", f"mpi-{namespace}" if namespace else None)
 
 
 def _number(variables: Mapping[str, str], name: str) -> int | None:

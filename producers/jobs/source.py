@@ -3,19 +3,22 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from warpmeter.producers import files
+from warpmeter.producers.jobs import engines, kubelet
+from warpmeter.producers.jobs.containers import Container, inner_pid
 from warpmeter.producers.jobs.events import Seen, Tracker
+from warpmeter.producers.jobs.naming import Names
 from warpmeter.producers.jobs.pattern import pattern_in_force
-from warpmeter.producers.jobs.process import ProcessTable
+from warpmeter.producers.jobs.pods import Pod, PodFiles
+from warpmeter.producers.jobs.process import Process, ProcessTable
 from warpmeter.producers.jobs.trees import Forest, Key, Rules, Tree
 from warpmeter.producers.jobs.usage import GpuHold, ProcessUsage, TreeUsage, held, read_usage, summed
 from warpmeter.producers.source import AnySource, Attribution, GpuUse, Health, Reading, Sample, SourceError
 from warpmeter.settings import Agent
 
-CONTAINER: Final = re.compile(rb"[0-9a-f]{64}")
 HELP: Final = "run it as root, or give it CAP_SYS_PTRACE"
 HELP_ROOT: Final = (
     "it is root, so the kernel or the container refuses it: give the container CAP_SYS_PTRACE, and let no security "
@@ -53,12 +56,15 @@ class JobSource:
     topic = "job-events"
     timeout_s = 10.0
 
-    def __init__(self, agent: Agent, attribution: Attribution) -> None:
+    def __init__(self, agent: Agent, attribution: Attribution, names: Names | None = None) -> None:
         self.period_s = agent.job_interval_s
         self._agent, self._attribution = agent, attribution
         self._proc = files.below(agent.root, "proc")
         self._event_reads = max(1, round(agent.job_event_interval_s / agent.job_interval_s))
         self._reads = self._silent = self._uncounted = 0
+        self._names, self._names_seen = names or Names(), -1
+        self._pods = PodFiles(agent.root)
+        self._inner: dict[Key, str] = {}
         self._table = ProcessTable(self._proc, agent.job_interval_s)
         self._forest: Forest | None = None
         self._tracker: Tracker | None = None
@@ -73,9 +79,14 @@ class JobSource:
             self._begin()
         assert self._forest is not None
         processes = self._table.processes
-        if self._table.refresh() or not self._forest.settled:
+        changed = self._table.refresh() or self._names.version != self._names_seen
+        if changed or not self._forest.settled:
+            self._names_seen = self._names.version
+            self._pods.keep(each.container for each in processes.values() if each.container is not None)
             self._trees = self._forest.trees(processes, self._reads * self.period_s)
-            self._labels = {tree.top.key: self._labels_of(tree) for tree in self._trees}
+            self._inner = {tree.top.key: self._inner_pid(tree.top) for tree in self._trees}
+            self._labels = {tree.top.key: self._labels_of(tree.top) for tree in self._trees}
+            self._names.want(tree.top.container for tree in self._trees if tree.top.container is not None)
         usage = self._usage(due) if (due := self._due()) else None
         if usage is not None:
             self._silent = sum(member.io_denied for member in usage.values())
@@ -124,20 +135,30 @@ class JobSource:
             raise SourceError("failed", f"job_pattern or job_ignore is no regular expression: {error}") from error
         hertz = os.sysconf("SC_CLK_TCK")
         rules = Rules(self._agent.host, expression, ignore, boot_time(files.read(f"{self._proc}/stat")), hertz)
-        self._forest = Forest(rules)
+        self._forest = Forest(rules, self._pod_of)
         self._tracker = Tracker(rules, os.sysconf("SC_PAGE_SIZE"))
 
     def _usage(self, trees: Sequence[Tree]) -> dict[int, ProcessUsage]:
         read = ((pid, read_usage(self._proc, pid)) for tree in trees for pid in tree.pids)
         return {pid: usage for pid, usage in read if usage is not None}
 
-    def _labels_of(self, tree: Tree) -> Mapping[str, str]:
-        """Read once a tree: its container, and its pid in there."""
-        known = self._labels.get(tree.top.key)
-        if known is not None:
-            return known
-        folder = f"{self._proc}/{tree.top.pid}"
-        return container_labels(files.optional(f"{folder}/cgroup"), files.optional(f"{folder}/status"))
+    def _pod_of(self, process: Process) -> Pod | None:
+        pod = self._pods.pod(process.container.pod_uid) if process.container is not None else None
+        return replace(pod, has_gpu=self._names.has_gpu((pod.namespace, pod.name))) if pod is not None else None
+
+    def _inner_pid(self, top: Process) -> str:
+        """Read once a tree."""
+        if top.key in self._inner:
+            return self._inner[top.key]
+        return inner_pid(files.optional(f"{self._proc}/{top.pid}/status") or b"")
+
+    def _labels_of(self, top: Process) -> Mapping[str, str]:
+        """Of its container, and what the container's engine said by now."""
+        if top.container is None:
+            return {}
+        name = self._pods.container_name(top.container) if top.container.pod_uid else ""
+        labels = container_labels(top.container, self._inner[top.key], name)
+        return {**labels, **self._names.labels(top.container)}
 
 
 def boot_time(stat: bytes) -> float:
@@ -145,15 +166,16 @@ def boot_time(stat: bytes) -> float:
     return float(next(line for line in stat.splitlines() if line.startswith(b"btime")).split()[1])
 
 
-def container_labels(cgroup: bytes | None, status: bytes | None) -> dict[str, str]:
-    """`container`: its id, from the cgroup's path. `container_pid`: the pid in the innermost pid namespace."""
-    labels = {}
-    if cgroup and (found := CONTAINER.findall(cgroup)):
-        labels["container"] = found[-1].decode()
-    line = next((line for line in (status or b"").splitlines() if line.startswith(b"NSpid:")), b"")
-    if len(pids := line.split()[1:]) > 1:
-        labels["container_pid"] = pids[-1].decode()
-    return labels
+def container_labels(container: Container, pid: str, name: str) -> dict[str, str]:
+    """What the cgroup and the node's files tell of a container. `pid`: of the tree's topmost process in there."""
+    labels = {
+        "container_id": container.id,
+        "container_pid": pid,
+        "runtime": container.runtime,
+        "pod_uid": container.pod_uid,
+        "container": name,
+    }
+    return {key: value for key, value in labels.items() if value}
 
 
 def _by_tree(monotonic: float, trees: Sequence[Tree], usage: Mapping[int, ProcessUsage]) -> dict[Key, TreeUsage]:
@@ -171,8 +193,13 @@ def _by_gpu(trees: Sequence[Tree], uses: Sequence[GpuUse] | None) -> dict[Key, G
 
 
 def sources(agent: Agent, attribution: Attribution) -> Sequence[AnySource]:
-    """The job source."""
-    return (JobSource(agent, attribution),)
+    """The job source, and one for each of those that know names: an engine that hangs delays no job."""
+    names = Names()
+    return (
+        JobSource(agent, attribution, names),
+        engines.EngineSource(agent, names),
+        kubelet.KubeletSource(agent, names),
+    )
 
 
 def unread(raw: JobsRaw, root: bool) -> list[Health]:

@@ -6,13 +6,28 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Final
 
+from warpmeter.producers.jobs.pods import Pod
 from warpmeter.producers.jobs.process import Process
-from warpmeter.producers.jobs.scheduler import UNKNOWN, Membership, Rank, Scheduler, membership, rank
+from warpmeter.producers.jobs.scheduler import (
+    UNKNOWN,
+    Membership,
+    Rank,
+    Scheduler,
+    launch_labels,
+    membership,
+    rank,
+)
 
 ORPHAN_S: Final = 10.0
 """Processes that outlive the topmost one of their tree are its remains for so long; then they stand for themselves."""
 
+ENGINES: Final[Mapping[str, Scheduler]] = {"docker": "docker", "podman": "podman"}
+NO_SCHEDULER: Final = frozenset({"none", *ENGINES})
+"""Trees that only their tree id makes jobs; an engine of containers schedules nothing."""
+
 Key = tuple[int, int]
+PodOf = Callable[[Process], Pod | None]
+"""The pod that a process runs in, None when it runs in none, or in one that this node's files do not name."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +72,8 @@ class Rules:
 class Forest:
     """The job trees of a host. It remembers to which tree a process belonged: parents end, and children move."""
 
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
+    def __init__(self, rules: Rules, pod_of: PodOf = lambda _: None) -> None:
+        self._rules, self._pod_of = rules, pod_of
         self._matches: dict[tuple[Key, str], bool] = {}
         self._belongs: dict[Key, Key] = {}
         self._orphan_since: dict[Key, float] = {}
@@ -70,7 +85,7 @@ class Forest:
 
     def trees(self, processes: Mapping[int, Process], now: float) -> list[Tree]:
         """The trees among `processes`, the topmost first; `now`: seconds that never step."""
-        walk = _Walk(self._rules, processes, self._remembered(processes, now), self._match)
+        walk = _Walk(self._rules, processes, self._remembered(processes, now), self._match, self._pod_of)
         for process in processes.values():
             walk.top_of(process)
         self._belongs = {processes[pid].key: top for pid, top in walk.tops.items() if top is not None}
@@ -109,8 +124,10 @@ class _Walk:
         processes: Mapping[int, Process],
         remembered: Mapping[Key, Key],
         match: Callable[[Process], bool],
+        pod_of: PodOf,
     ) -> None:
         self._rules, self._processes, self._remembered, self._match = rules, processes, remembered, match
+        self._pod_of = pod_of
         self.tops: dict[int, Key | None] = {}
         self.trees: dict[Key, Tree] = {}
         self._own: set[int] = set()
@@ -142,7 +159,7 @@ class _Walk:
     def _decide(self, process: Process, parent: Process | None, above: Key | None) -> Key | None:
         if above is None and (above := self._remembered_top(process)) is not None and above not in self.trees:
             return above
-        found, place = membership(process.variables), rank(process.variables)
+        found, place = membership(process.variables, self._pod_of(process)), rank(process.variables)
         upper = self.trees.get(above) if above is not None else None
         if found is None:
             return above if above is not None else self._by_tree_id(process, place)
@@ -166,7 +183,7 @@ class _Walk:
         return upper.job_id if upper is not None else self._rules.own_id(parent or process)
 
     def _plant(self, top: Process, job_id: str, place: Rank, found: Membership | None = None) -> Key:
-        found = found or Membership("none", job_id)
+        found = found or Membership(_engine(top), job_id)
         self.trees[top.key] = Tree(
             top=top,
             job_id=job_id,
@@ -174,7 +191,7 @@ class _Walk:
             name=found.name or program(top),
             user=found.user or top.user,
             rank=place,
-            labels=found.labels,
+            labels={**found.labels, **launch_labels(top.variables)},
         )
         return top.key
 
@@ -198,6 +215,12 @@ def is_own(process: Process) -> bool:
     return module == "warpmeter" or (module.startswith("warpmeter.") and "-m" in process.argv)
 
 
+def _engine(process: Process) -> Scheduler:
+    """Who runs a process that no scheduler names: Docker or Podman, where its cgroup tells."""
+    container = process.container
+    return ENGINES.get(container.runtime, "none") if container is not None and not container.pod_uid else "none"
+
+
 def _alive(key: Key, processes: Mapping[int, Process]) -> bool:
     process = processes.get(key[0])
     return process is not None and process.start == key[1]
@@ -209,13 +232,13 @@ def _adopt_launchers(trees: list[Tree]) -> list[Tree]:
     owner = {pid: tree.top.key for tree in trees for pid in tree.pids}
     for tree in trees:
         launcher = owner.get(tree.top.ppid)
-        if launcher is not None and tree.scheduler != "none":
+        if launcher is not None and tree.scheduler not in NO_SCHEDULER:
             below.setdefault(launcher, set()).add((tree.job_id, tree.scheduler))
     return [_adopted(tree, below.get(tree.top.key, set())) for tree in trees]
 
 
 def _adopted(tree: Tree, below: set[tuple[str, Scheduler]]) -> Tree:
-    if tree.scheduler != "none" or len(below) != 1:
+    if tree.scheduler not in NO_SCHEDULER or len(below) != 1:
         return tree
     job_id, scheduler = next(iter(below))
     return replace(tree, job_id=job_id, scheduler=scheduler)

@@ -7,7 +7,7 @@ import pytest
 
 # The import names of what is not in the extra, made unimportable.
 NOT_THERE = {
-    "agent": ("clickhouse_connect", "jinja2", "chdb", "numpy", "pandas", "uvicorn", "apscheduler", "lz4"),
+    "agent": ("grpc", "clickhouse_connect", "jinja2", "chdb", "numpy", "pandas", "uvicorn", "apscheduler", "lz4"),
     "ingest": ("pynvml", "psutil", "chdb", "numpy", "pandas", "uvicorn", "apscheduler", "lz4"),
 }
 

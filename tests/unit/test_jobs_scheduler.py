@@ -2,7 +2,8 @@
 
 import pytest
 
-from warpmeter.producers.jobs.scheduler import Membership, Rank, membership, pod_owner, rank
+from warpmeter.producers.jobs.pods import Pod, name_of_owner
+from warpmeter.producers.jobs.scheduler import Membership, Rank, launch_labels, membership, rank
 
 SLURM = {
     "SLURM_JOB_ID": "4711",
@@ -75,7 +76,7 @@ def test_the_furniture_of_a_node_is_no_job(devices: str | None) -> None:
     ],
 )
 def test_pods_of_one_owner_share_a_name(pod: str, owner: str) -> None:
-    assert pod_owner(pod) == owner
+    assert name_of_owner(pod) == owner
 
 
 def test_torchrun_with_a_run_id() -> None:
@@ -95,14 +96,52 @@ def test_torchrun_without_a_run_id_on_one_host_is_its_launcher() -> None:
     ("variables", "expected"),
     [
         (TORCHRUN, Rank(5, 16)),
-        ({"SLURM_PROCID": "3", "SLURM_NTASKS": "4", "SLURM_STEP_ID": "0"}, Rank(3, 4)),
+        ({**TORCHRUN, "LOCAL_RANK": "5"}, Rank(5, 16, 5)),
+        ({"SLURM_PROCID": "3", "SLURM_NTASKS": "4", "SLURM_STEP_ID": "0", "SLURM_LOCALID": "1"}, Rank(3, 4, 1)),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, Rank()),
         ({"SLURM_PROCID": "0", "SLURM_STEP_ID": "batch"}, Rank()),
         ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "8"}, Rank(2, 8)),
+        ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1", "PMIX_RANK": "2"}, Rank(2, None, 1)),
         ({"PMI_RANK": "1"}, Rank(1, None)),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "0"}, Rank(1, 2, 0)),
+        ({"PMIX_RANK": "7"}, Rank(7)),
         ({"RANK": "banana", "WORLD_SIZE": "8"}, Rank()),
         ({}, Rank()),
     ],
 )
 def test_ranks(variables: dict[str, str], expected: Rank) -> None:
     assert rank(variables) == expected
+
+
+def test_a_slurm_job_tells_its_nodes() -> None:
+    found = membership({**SLURM, "SLURM_JOB_NODELIST": "gpu[001-016]"})
+    assert found is not None
+    assert found.labels["node_list"] == "gpu[001-016]"
+
+
+def test_a_pod_that_the_kubelet_gave_gpus_is_a_job_whatever_its_environment_says() -> None:
+    """With CDI the runtime sets NVIDIA_VISIBLE_DEVICES to void."""
+    labels = {"owner": "llama-9", "owner_kind": "PyTorchJob", "queue": "research"}
+    pod = Pod("team-a", "llama-9-worker-3", labels, has_gpu=True)
+    found = membership({"NVIDIA_VISIBLE_DEVICES": "void", "HOSTNAME": "elsewhere"}, pod)
+    assert found == Membership(
+        "kubernetes", "team-a/llama-9", "llama-9", "", {**labels, "pod": "llama-9-worker-3", "namespace": "team-a"}
+    )
+    assert membership({}, Pod("kube-system", "coredns-7d9f8b6c5d-x2x4z")) is None
+
+
+def test_mpi_with_pmix_is_one_job_on_all_hosts() -> None:
+    found = membership({"OMPI_COMM_WORLD_RANK": "2", "PMIX_NAMESPACE": "prterun-gpu01-4711@1"})
+    assert found == Membership("mpi", "mpi-prterun-gpu01-4711@1")
+
+
+def test_mpi_without_a_name_is_its_launcher() -> None:
+    assert membership({"PMI_RANK": "1", "PMI_SIZE": "4"}) == Membership("mpi", None)
+
+
+def test_how_a_rank_was_launched_is_told_whoever_scheduled_it() -> None:
+    assert launch_labels({**SLURM, **TORCHRUN}) == {
+        "run_id": "run-9", "local_world_size": "8", "rendezvous": "gpu01:29500"
+    }  # fmt: skip
+    assert launch_labels({"TORCHELASTIC_RUN_ID": "none", "OMPI_COMM_WORLD_LOCAL_SIZE": "4"})["local_world_size"] == "4"
+    assert launch_labels({"MASTER_ADDR": "in-every-shell", "TORCHELASTIC_RUN_ID": "none"}) == {}

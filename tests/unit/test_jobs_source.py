@@ -10,7 +10,7 @@ import pytest
 from tests.unit.fakeproc import BTIME, Fake, FakeProc
 from warpmeter.producers import files
 from warpmeter.producers.jobs import JobSource, sources
-from warpmeter.producers.jobs.source import JobsRaw, container_labels, unread
+from warpmeter.producers.jobs.source import JobsRaw, unread
 from warpmeter.producers.jobs.usage import parse_io, read_usage
 from warpmeter.producers.source import Attribution, GpuUse, Reading, Sample, SourceError
 from warpmeter.settings import Agent
@@ -230,7 +230,7 @@ def test_ranks_and_labels_travel(host: Host) -> None:
     host.job(environ=slurm, cgroup=f"0::/kubepods/pod1/{container}\n", status="Name:\tx\nNSpid:\t30\t7\n")
     row = host.rows(1)[0]
     assert (row.job_id, row.scheduler, row.rank, row.world_size) == ("77", "slurm", 3, 8)
-    assert dict(row.labels) == {"account": "nlp", "container": container, "container_pid": "7"}
+    assert dict(row.labels) == {"account": "nlp", "container_id": container, "container_pid": "7"}
 
 
 def test_a_job_without_a_rank_has_none(host: Host) -> None:
@@ -250,21 +250,9 @@ def test_no_proc_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_settings_give_the_period() -> None:
-    (source,) = sources(Agent(job_interval_s=5.0), Attribution())
+    source, containers, kubernetes = sources(Agent(job_interval_s=5.0), Attribution())
     assert (source.name, source.topic, source.period_s) == ("jobs", "job-events", 5.0)
-
-
-@pytest.mark.parametrize(
-    ("cgroup", "status", "labels"),
-    [
-        (None, None, {}),
-        (b"0::/user.slice\n", b"Name:\tx\nNSpid:\t30\n", {}),
-        (b"0::/docker/" + b"0f" * 32, None, {"container": "0f" * 32}),
-        (b"1:cpu:/kubepods/cri-containerd-" + b"1a" * 32 + b".scope\n", None, {"container": "1a" * 32}),
-    ],
-)
-def test_containers(cgroup: bytes | None, status: bytes | None, labels: dict[str, str]) -> None:
-    assert container_labels(cgroup, status) == labels
+    assert (containers.name, containers.period_s, kubernetes.name) == ("containers", 5.0, "kubernetes")
 
 
 def test_an_empty_io_file_tells_nothing() -> None:

@@ -152,8 +152,8 @@ def test_each_rank_is_a_tree_of_one_job() -> None:
         host.add(50 + local, 40 + local, "python3", environ=torchrun(local))  # a data loader
     trees = host.trees()
     assert {top: (tree.job_id, tree.rank, tree.pids) for top, tree in trees.items()} == {
-        40: ("run-1", Rank(8, 16), (40, 50)),
-        41: ("run-1", Rank(9, 16), (41, 51)),
+        40: ("run-1", Rank(8, 16, 0), (40, 50)),
+        41: ("run-1", Rank(9, 16, 1), (41, 51)),
     }
 
 
@@ -183,7 +183,7 @@ def test_a_slurm_jobs_ranks_are_its_trees() -> None:
     host.add(40, 30, "python3", environ=slurm | torchrun(0))
     trees = host.trees()
     assert {tree.job_id for tree in trees.values()} == {"9"}
-    assert trees[40].rank == Rank(8, 16)
+    assert trees[40].rank == Rank(8, 16, 0)
     assert trees[30].pids == (30,)
 
 
