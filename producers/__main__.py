@@ -10,6 +10,7 @@ from confluent_kafka import KafkaException  # noqa: E402
 
 from warpmeter import launch, log  # noqa: E402
 from warpmeter.producers import agent  # noqa: E402
+from warpmeter.producers.out import OutputError  # noqa: E402
 from warpmeter.producers.spool import SpoolTakenError  # noqa: E402
 from warpmeter.registry import RegistryError  # noqa: E402
 
@@ -27,7 +28,7 @@ def main(arguments: list[str]) -> int:
     logger = log.setup(level, "agent")
     try:
         return agent.run(settings, agent.Options(**{FLAGS[flag]: True for flag in flags}))
-    except SpoolTakenError as error:
+    except (SpoolTakenError, OutputError) as error:
         logger.error("cannot start", why=str(error))
         return EXIT_HALTED
     except KafkaException as error:

@@ -4,20 +4,20 @@ import dataclasses
 import os
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Thread
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from warpmeter import __version__, log, selfmetrics
 from warpmeter.clock import Clock, SystemClock
 from warpmeter.producers import devices, gpu, health, host, jobs, prometheus
 from warpmeter.producers.health import Board
+from warpmeter.producers.out import several
+from warpmeter.producers.out.several import Several
 from warpmeter.producers.output import Collector, Printer, Tally
-from warpmeter.producers.runner import Loop, Publisher, Runner
+from warpmeter.producers.runner import Loop, Runner
 from warpmeter.producers.schedule import Tick
-from warpmeter.producers.shipper import Shipper, open_spool
 from warpmeter.producers.source import AnySource, Attribution
 from warpmeter.producers.steps import StepWatch
 from warpmeter.settings import Agent, Settings
@@ -35,17 +35,11 @@ ONCE_S: Final = 1.0
 
 @dataclass(frozen=True)
 class Options:
-    """How to run: `once`: one tick to standard output; `dry_run`: no broker; `as_json`: rows as JSON lines."""
+    """How to run: `once`: one tick to standard output; `dry_run`: no output but that; `as_json`: rows as JSON lines."""
 
     once: bool = False
     as_json: bool = False
     dry_run: bool = False
-
-
-class Pump(Protocol):
-    """What the main loop does between ticks; True when there is more to do at once."""
-
-    def __call__(self) -> bool: ...
 
 
 def all_sources(agent: Agent) -> list[AnySource]:
@@ -59,12 +53,30 @@ def run(settings: Settings, options: Options, clock: Clock | None = None) -> int
     """Run until a signal (or one tick) by `clock`, the machine's unless given; returns the exit status."""
     clock = clock or SystemClock()
     if options.once:
-        return once(settings.agent, Printer(options.as_json), clock)
+        return once(settings.agent, Printer(options.as_json, dynolog=settings.agent.names == "dynolog"), clock)
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # before any thread: they inherit it
-    selfmetrics.serve(settings.metrics, "agent")
+    outputs = _dry(settings, options, clock) if options.dry_run else several.of_settings(settings, clock)
+    if options.dry_run or "prometheus" not in settings.agent.outputs:
+        selfmetrics.serve(settings.metrics, "agent")
+    life = _Life(settings, outputs, clock)
+    life.started(**_facts(settings, options))
+    life.until_signal()
+    stuck = life.stop_sources()
+    outputs.close(FLUSH_S)
+    return life.ended(stuck)
+
+
+def _dry(settings: Settings, options: Options, clock: Clock) -> Several:
+    return Several([several.stdout(settings, clock) if options.as_json else Tally(settings.agent.interval_s)])
+
+
+def _facts(settings: Settings, options: Options) -> dict[str, Any]:
     if options.dry_run:
-        return _dry_run(settings, options, clock)
-    return _ship(settings, clock)
+        return {"outputs": [], "broker": "none: dry run"}
+    facts: dict[str, Any] = {"outputs": list(settings.agent.outputs)}
+    if "kafka" in settings.agent.outputs:
+        facts |= {"broker": settings.kafka.bootstrap_servers, "spool": str(settings.agent.spool_dir)}
+    return facts
 
 
 def once(agent: Agent, printer: Printer, clock: Clock) -> int:
@@ -94,47 +106,19 @@ def _twice(loop: Loop[Any], collector: Collector, clock: Clock, pause: float) ->
     loop.source.close()
 
 
-def _ship(settings: Settings, clock: Clock) -> int:
-    shipper = Shipper(settings, open_spool(settings.agent, clock), clock)
-    life = _Life(settings, shipper, clock)
-    life.started(broker=settings.kafka.bootstrap_servers, spool=str(settings.agent.spool_dir))
-    life.until_signal(shipper.pump, shipper)
-    stuck = life.stop_sources()
-    shipper.close(FLUSH_S)
-    return life.ended(stuck)
-
-
-def _dry_run(settings: Settings, options: Options, clock: Clock) -> int:
-    tally = Tally()
-    publisher: Publisher = Printer(True) if options.as_json else tally
-    life = _Life(settings, publisher, clock)
-    life.started(broker="none: dry run")
-    shown = time.monotonic()
-
-    def show() -> bool:
-        nonlocal shown
-        if not options.as_json and time.monotonic() - shown >= settings.agent.interval_s:
-            shown = time.monotonic()
-            print("rows so far:", *(f"{topic}={count}" for topic, count in tally.rows.items()), flush=True)
-        return False
-
-    life.until_signal(show)
-    return life.ended(life.stop_sources())
-
-
 class _Life:
-    """Start, main loop and end that a real and a dry run share."""
+    """Start, main loop and end."""
 
-    def __init__(self, settings: Settings, publisher: Publisher, clock: Clock) -> None:
+    def __init__(self, settings: Settings, outputs: Several, clock: Clock) -> None:
         agent = settings.agent
-        self._agent, self._publisher, self._clock = agent, publisher, clock
+        self._agent, self._outputs, self._clock = agent, outputs, clock
         self._board = Board(agent.host, agent.health_interval_s)
-        self._runner = Runner(all_sources(agent), self._board, publisher, clock)
+        self._runner = Runner(all_sources(agent), self._board, outputs, clock)
         self._log = log.get("agent")
         self._health_at = clock.now() // agent.health_interval_s
         self._steps = StepWatch(clock)
 
-    def started(self, **facts: str) -> None:
+    def started(self, **facts: Any) -> None:
         """Start the sources and say so."""
         names = [loop.source.name for loop in self._runner.loops]
         pattern = jobs.pattern_in_force(self._agent)
@@ -150,45 +134,49 @@ class _Life:
         )
         self._runner.start()
 
-    def until_signal(self, pump: Pump, shipper: Shipper | None = None) -> None:
-        """Do what is due about once a second until SIGTERM or SIGINT; a second one ends the process at once."""
-        wait = WAKE_S
-        while (received := signal.sigtimedwait(SIGNALS, wait)) is None:
-            wait = BUSY_S if pump() else WAKE_S
+    def until_signal(self) -> None:
+        """Do what is due about once a second until SIGTERM or SIGINT, after which another ends the process at once.
+
+        Or until nobody takes anything any more.
+        """
+        wait, received = WAKE_S, None
+        while not self._outputs.gone and (received := signal.sigtimedwait(SIGNALS, wait)) is None:
+            wait = BUSY_S if self._outputs.pump() else WAKE_S
             self._runner.watch()
-            self._publish_health(shipper)
+            self._publish_health()
         for number in SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-        self._log.info("agent_stopping", signal=signal.Signals(received.si_signo).name)
+        self._log.info("agent_stopping", signal=signal.Signals(received.si_signo).name if received else "none")
 
     def stop_sources(self) -> list[str]:
         """Stop the sources; names of those that are stuck in a read."""
         return self._runner.stop(STOP_SOURCES_S)
 
     def ended(self, stuck: Sequence[str]) -> int:
-        """Say so; a thread that is stuck in a driver must not hold the process."""
-        self._log.info("agent_stopped", stuck=list(stuck))
+        """Say so; a thread that is stuck in a driver must not hold the process. 1 when nobody took the rows."""
+        status = int(self._outputs.gone)
+        self._log.info("agent_stopped", stuck=list(stuck), why="the reader is gone" if status else "")
         if stuck:
             sys.stdout.flush()
-            os._exit(0)
-        return 0
+            os._exit(status)
+        return status
 
-    def _publish_health(self, shipper: Shipper | None) -> None:
+    def _publish_health(self) -> None:
         ts = round(self._clock.now(), 3)
         self._publish_step(ts)
-        if shipper is not None:
-            state, subjects = shipper.health()
-            changed = self._board.report("shipper", ts, None, state, subjects)
+        for output in self._outputs.outputs:
+            state, subjects = output.health()
+            changed = self._board.report(output.name, ts, None, state, subjects)
             health.tell(self._log, changed)
             if changed:
-                self._publisher.publish(health.TOPIC, changed)
+                self._outputs.publish(health.TOPIC, changed)
         interval = self._agent.health_interval_s
         if ts // interval != self._health_at:
             self._health_at = ts // interval
             rows = self._board.rows(round(self._health_at * interval, 3))
             if rows:
-                self._publisher.publish(health.TOPIC, rows)
+                self._outputs.publish(health.TOPIC, rows)
 
     def _publish_step(self, now: float) -> None:
         """At once at every step. After one back, the word for it goes at the end of the old time, where it is seen."""
@@ -197,4 +185,4 @@ class _Life:
         changed = self._board.report("clock", ts, None, state)
         health.tell(self._log, changed)
         if changed or step_s:
-            self._publisher.publish(health.TOPIC, changed or [self._board.row("clock", ts)])
+            self._outputs.publish(health.TOPIC, changed or [self._board.row("clock", ts)])

@@ -1,14 +1,20 @@
-"""Rows on standard output instead of the bus: for `--once` and `--dry-run`."""
+"""Rows as text: JSON lines for programs, SI units for people; and what `--once` and `--dry-run` do with rows."""
 
 import json
+import math
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from threading import Lock
 from typing import Any, Final, TextIO
 
 from google.protobuf.message import Message
 
+from warpmeter.producers.health import OK
+from warpmeter.producers.out.names import renamed
+from warpmeter.producers.source import Health
 from warpmeter.quantity import bare_name, quantity
 from warpmeter.rows import fields
 from warpmeter.schemas.metrics import of_topic
@@ -18,9 +24,11 @@ IDENTITY: Final = ("kind", "device", "gpu", "uuid", "source", "subject", "name",
 """Fields that say what a row is about, for people."""
 
 
-def json_line(topic: str, row: Message) -> str:
-    """One row as a line of JSON: topic, type of the row, and its fields."""
-    return json.dumps({"topic": topic, "type": TOPICS[topic].message, **fields(row)}, ensure_ascii=False)
+def json_line(topic: str, row: Message, dynolog: bool = False) -> str:
+    """One row as a line of JSON: topic, type of the row, and its fields; `dynolog`: by its names, the rest in SI."""
+    known = fields(row)
+    shown = renamed(topic, row, known.items()) if dynolog else known
+    return json.dumps({"topic": topic, "type": TOPICS[topic].message, **shown}, ensure_ascii=False)
 
 
 def text(topic: str, row: Message) -> str:
@@ -40,8 +48,8 @@ def _metrics(topic: str, known: Mapping[str, Any]) -> Iterator[str]:
 class Printer:
     """Prints every row, as JSON lines or for people."""
 
-    def __init__(self, as_json: bool, file: TextIO | None = None) -> None:
-        self._format = json_line if as_json else text
+    def __init__(self, as_json: bool, file: TextIO | None = None, dynolog: bool = False) -> None:
+        self._format = partial(json_line, dynolog=dynolog) if as_json else text
         self._file = file or sys.stdout
         self._lock = Lock()
 
@@ -54,16 +62,36 @@ class Printer:
 
 
 class Tally:
-    """Counts rows by topic, for `--dry-run`."""
+    """An output that counts rows by topic and says so now and then, for `--dry-run`."""
 
-    def __init__(self) -> None:
+    name: Final = "output/none"
+    gone: Final = False
+
+    def __init__(self, every_s: float = math.inf) -> None:
         self.rows: Counter[str] = Counter()
+        self._every_s, self._shown = every_s, time.monotonic()
         self._lock = Lock()
 
     def publish(self, topic: str, rows: Sequence[Message]) -> None:
         """Count the rows of one tick."""
         with self._lock:
             self.rows[topic] += len(rows)
+
+    def pump(self) -> bool:
+        """Print the counts when that is due."""
+        if time.monotonic() - self._shown >= self._every_s:
+            self._shown = time.monotonic()
+            with self._lock:
+                counts = dict(self.rows)
+            print("rows so far:", *(f"{topic}={count}" for topic, count in counts.items()), flush=True)
+        return False
+
+    def health(self) -> tuple[Health, list[Health]]:
+        """It has no trouble."""
+        return OK, []
+
+    def close(self, timeout_s: float) -> None:
+        """Nothing waits."""
 
 
 class Collector:

@@ -53,6 +53,9 @@ class Shipper:
     `spool`: None when it cannot be used; what the producer cannot take is lost then, and counted.
     """
 
+    name: Final = "shipper"
+    gone: Final = False
+
     def __init__(self, settings: Settings, spool: Spool | None, clock: Clock) -> None:
         """Connects in the background; a broker or Schema Registry that is away is no error.
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from warpmeter.schemas import compared, equals
 from warpmeter.schemas.compared import Place
+from warpmeter.schemas.exposed import exposed, otel
 from warpmeter.schemas.labels import LABELS
 from warpmeter.schemas.metrics import METRICS, SCALES, Metric, of_topic
 from warpmeter.schemas.topics import TOPICS, Topic
@@ -27,7 +28,8 @@ the order of preference.
 What is marked *kept* is in the windows of minutes and hours too (`gpu_heatmap_1m` and `_1h`, `host_windows_1m` and
 `_1h`; of devices in hours alone, `device_windows_1h`), long after the raw rows are gone. The last columns say what the
 same metric is called in dynolog, in DCGM and on its exporter's page, and in node exporter, where ours may be made of
-it: a rate of its counter, a share of its sum.
+it: a rate of its counter, a share of its sum; and its names at the agent's own `/metrics` and in OTLP
+([outputs](outputs.md)).
 """
 
 
@@ -61,7 +63,8 @@ def _section(topic: Topic, metrics: Sequence[Metric]) -> Iterator[str]:
     yield f"## {topic.table}\n"
     yield f"Topic `{topic.name}`, message `{topic.message}`: {topic.meaning}.\n"
     rows = [_row(metric) for metric in metrics]
-    heads = ("name", "stored column", "unit", "kind", "kept", "meaning", "sources", "dynolog", "DCGM", "node exporter")
+    heads = ("name", "stored column", "unit", "kind", "kept", "meaning", "sources", "dynolog", "DCGM", "node exporter",
+             "at /metrics", "OTLP")  # fmt: skip
     told = [at for at in range(len(heads)) if any(row[at] for row in rows)]  # none that is empty
     yield _table([heads[at] for at in told], ([row[at] for at in told] for row in rows))
 
@@ -79,7 +82,14 @@ def _row(metric: Metric) -> tuple[str, ...]:
         ", ".join(_code(name) for name in equals.dynolog_names(*of)),
         _code(equals.dcgm(*of)),
         _code(equals.node_exporter(*of)),
+        _code(exposed(metric).name),
+        _otel(metric),
     )
+
+
+def _otel(metric: Metric) -> str:
+    told = otel(metric)
+    return ", ".join([_code(told.name), *(f"{key}={value}" for key, value in told.attributes.items())])
 
 
 def _code(text: str) -> str:

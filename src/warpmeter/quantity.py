@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 from typing import Final
 
+from warpmeter.schemas.exposed import without_unit
 from warpmeter.schemas.metrics import Metric
 
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 _DECIMAL: Final = ("", "k", "M", "G", "T", "P")
-_UNIT_SUFFIXES: Final = (
-    "_bytes_per_s", "_bits_per_s", "_per_s", "_bytes", "_watts", "_joules", "_celsius", "_hertz", "_seconds", "_s",
-)  # fmt: skip
 
 
 def bare_name(metric: Metric) -> str:
     """Its SI name without the unit, for where the value has its own: `power` of `power_watts`."""
-    return next((metric.name.removesuffix(end) for end in _UNIT_SUFFIXES if metric.name.endswith(end)), metric.name)
+    return without_unit(metric)
 
 
 def quantity(value: float, unit: str) -> str:

@@ -29,8 +29,12 @@ def in_si(metric: Metric | None, name: str, value: Any) -> tuple[str, Any]:
     """A field by the name and value that SQL has: `power_watts`, 700.3."""
     if metric is None or value is None or isinstance(value, bool):
         return name, value
-    scaled = value * metric.factor
-    return metric.name, int(scaled) if metric.factor >= 1 else round(scaled, 9)
+    return metric.name, scaled(value, metric.factor)
+
+
+def scaled(value: float, factor: float) -> float:
+    """A stored value times its scale's factor: whole where that is, else without the tail of binary floats."""
+    return int(value * factor) if factor >= 1 else round(value * factor, 9)
 
 
 def with_unit(metric: Metric | None, name: str, value: Any) -> str:

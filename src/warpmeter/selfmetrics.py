@@ -30,6 +30,13 @@ _TABLE: Final = (
         "ticks of a source that were skipped, being late",
         ("source",),
     ),
+    Own("warpmeter_scrape_series", "gauge", "series published of the last page of an endpoint", ("endpoint",)),
+    Own(
+        "warpmeter_scrape_dropped_series_total",
+        "counter",
+        "series of a page that were not published: over the limit, twice on it, or stale",
+        ("endpoint", "why"),
+    ),
     Own("warpmeter_shipper_messages_total", "counter", "messages the broker has acknowledged", ("topic",)),
     Own("warpmeter_shipper_queue_bytes", "gauge", "bytes waiting in the producer's queue"),
     Own(
@@ -45,6 +52,14 @@ _TABLE: Final = (
         "messages lost in the spool: it was full, they were too old, the disk refused them, or they were corrupt",
         ("why",),
     ),
+    Own(
+        "warpmeter_output_dropped_total",
+        "counter",
+        "rows (OTLP: values) that an output of the agent dropped, or its receiver",
+        ("output", "why"),
+    ),
+    Own("warpmeter_output_queue_bytes", "gauge", "bytes waiting for an output's receiver", ("output",)),
+    Own("warpmeter_output_values_total", "counter", "values that an output's receiver has taken", ("output",)),
     Own("warpmeter_ingest_rows_total", "counter", "rows inserted", ("table",)),
     Own("warpmeter_ingest_bytes_total", "counter", "bytes inserted, as they came", ("table",)),
     Own("warpmeter_ingest_spans_total", "counter", "spans inserted", ("table",)),
@@ -95,6 +110,8 @@ _TABLE: Final = (
 
 TABLE: Final = {own.name: own for own in _TABLE}
 REGISTRY: Final = CollectorRegistry()
+SLOWEST_S: Final = 10.0
+"""Whoever asks for the page and does not read it for so long is cut off."""
 _made: dict[str, Counter | Gauge | Histogram] = {}
 _TYPES: Final = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}
 
@@ -129,15 +146,18 @@ def histogram(name: str) -> Histogram:
     return metric
 
 
-def serve(metrics: Metrics, part: str) -> None:
-    """Serve `/metrics` of `part` from a thread of this process; port 0 serves none.
+def serve(metrics: Metrics, part: str) -> str:
+    """Serve `/metrics` of `part` from threads of this process; port 0 serves none. Returns why not, '' when it does.
 
     A port that is taken is a warning: a second part of a kind on one host works on without its own metrics.
     """
     port = int(getattr(metrics, f"{part}_port"))
     try:
         if port:
-            start_http_server(port, metrics.listen, registry=REGISTRY)
+            server, _ = start_http_server(port, metrics.listen, registry=REGISTRY)
+            setattr(server.RequestHandlerClass, "timeout", SLOWEST_S)  # noqa: B010 - the type hides that it is a class
     except OSError as error:
         address, remedy = f"{metrics.listen}:{port}", f"set metrics.{part}_port to a free port, or to 0"
         log.get(part).warning("own metrics are not served", address=address, why=error.strerror, next=remedy)
+        return f"{address} is not served: {error.strerror}; {remedy.removesuffix(', or to 0')}"
+    return ""

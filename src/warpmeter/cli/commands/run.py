@@ -53,10 +53,18 @@ def agent(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure on, but send nothing.")] = False,
     host: Annotated[str | None, typer.Option(help="Name of this host.", show_default="hostname")] = None,
     bootstrap_servers: Bootstrap = None,
+    out: Annotated[
+        list[str] | None,
+        typer.Option("--out", help="Way out: kafka, stdout, prometheus, otlp; repeatable.", show_default="kafka"),
+    ] = None,
 ) -> None:
-    """Measure this host and publish to Kafka (what every host of a fleet runs)."""
+    """Measure this host and publish to Kafka (what every host of a fleet runs).
+
+    --out stdout prints JSON lines and needs no broker; prometheus serves the latest values at /metrics; otlp pushes.
+    """
+    outputs = [name for each in out for name in each.split(",")] if out else None
     settings = common.settings(
-        agent={"interval_s": interval, "host": host}, kafka={"bootstrap_servers": bootstrap_servers}
+        agent={"interval_s": interval, "host": host, "outputs": outputs}, kafka={"bootstrap_servers": bootstrap_servers}
     )
     flags = {"--once": once, "--json": as_json, "--dry-run": dry_run}
     launch.become("warpmeter.producers", settings, [flag for flag, on in flags.items() if on])
