@@ -75,6 +75,10 @@ class KubeletSource:
         self._names.set_gpu_pods(gpu_pods(sample.raw))
         return Reading()
 
+    def found(self) -> frozenset[PodName]:
+        """Ask once; raises SourceError when the kubelet does not answer."""
+        return gpu_pods(self.read())
+
     def close(self) -> None:
         """Close the connection."""
         if self._channel is not None:

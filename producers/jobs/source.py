@@ -127,14 +127,7 @@ class JobSource:
         """Nothing is held."""
 
     def _begin(self) -> None:
-        pattern = pattern_in_force(self._agent)
-        try:
-            expression = re.compile(pattern.text)
-            ignore = re.compile(self._agent.job_ignore) if self._agent.job_ignore else None
-        except re.error as error:
-            raise SourceError("failed", f"job_pattern or job_ignore is no regular expression: {error}") from error
-        hertz = os.sysconf("SC_CLK_TCK")
-        rules = Rules(self._agent.host, expression, ignore, boot_time(files.read(f"{self._proc}/stat")), hertz)
+        rules = rules_in_force(self._agent)
         self._forest = Forest(rules, self._pod_of)
         self._tracker = Tracker(rules, os.sysconf("SC_PAGE_SIZE"))
 
@@ -159,6 +152,17 @@ class JobSource:
         name = self._pods.container_name(top.container) if top.container.pod_uid else ""
         labels = container_labels(top.container, self._inner[top.key], name)
         return {**labels, **self._names.labels(top.container)}
+
+
+def rules_in_force(agent: Agent) -> Rules:
+    """What makes a job on this host; raises SourceError for a broken expression, OSError without /proc."""
+    try:
+        expression = re.compile(pattern_in_force(agent).text)
+        ignore = re.compile(agent.job_ignore) if agent.job_ignore else None
+    except re.error as error:
+        raise SourceError("failed", f"job_pattern or job_ignore is no regular expression: {error}") from error
+    boot = boot_time(files.read(files.below(agent.root, "proc", "stat")))
+    return Rules(agent.host, expression, ignore, boot, os.sysconf("SC_CLK_TCK"))
 
 
 def boot_time(stat: bytes) -> float:

@@ -53,11 +53,28 @@ def check(
     raise typer.Exit(int(bool(found.findings or found.skipped)))
 
 
-def doctor(as_json: Json = False, bootstrap_servers: Bootstrap = None, store: Dsn = None, data: Data = None) -> None:
-    """Check this host, the bus and the store; each finding says what to do. Exit status 1 when something failed."""
+def doctor(
+    pid: Annotated[
+        int | None, typer.Option("--pid", help="Only this: why is that process a job, or why is it none?")
+    ] = None,
+    as_json: Json = False,
+    bootstrap_servers: Bootstrap = None,
+    store: Dsn = None,
+    data: Data = None,
+) -> None:
+    """Check this host, the bus and the store; each finding says what to do. Exit status 1 when something failed.
+
+    With --pid: what the agent sees of one process: its ancestors as completed, the process tree id that they make, the
+    expression and the part that it matched, the schedulers' variables in its environment (no others are read), the job.
+    Exit status 1 when it is no job.
+    """
     from warpmeter.cli.doctor import examine
 
     settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers}, store={"dsn": store})
+    if pid is not None:
+        from warpmeter.cli import explaining
+
+        raise typer.Exit(explaining.run(settings.agent, pid, as_json))
     findings = list(examine(settings))
     if as_json:
         common.print_json(findings)
