@@ -33,7 +33,7 @@ def below(root: Path, *parts: str) -> str:
 
 
 def of_network(root: Path, name: str) -> str:
-    """Path of `/proc/net/<name>`: below another root that is the reader's own namespace, and process 1 has the host's."""
+    """`/proc/net/<name>`. Below another root that is of the reader's own namespace; process 1's is the host's."""
     of_init = below(root, "proc", "1", "net", name)
     if str(root) != "/" and os.access(of_init, os.R_OK):
         return of_init

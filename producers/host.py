@@ -167,19 +167,19 @@ def cpu_ticks(stat: bytes) -> dict[bytes, tuple[int, ...]]:
 
 def _cpu(before: bytes, now: bytes) -> Columns:
     old, new = cpu_ticks(before), cpu_ticks(now)
-    shares = _mode_shares(old.get(b"cpu", ()), new.get(b"cpu", ()))
+    shares = mode_shares(old.get(b"cpu", ()), new.get(b"cpu", ()))
     if not shares:
         return {}
     columns: Columns = {f"cpu_{mode}_permille": _permille(share) for mode, share in shares.items()}
     columns["cpu_util_permille"] = _permille(1 - sum(shares[mode] for mode in IDLE))
-    cores = (_mode_shares(old[name], new[name]) for name in new if name != b"cpu" and name in old)
+    cores = (mode_shares(old[name], new[name]) for name in new if name != b"cpu" and name in old)
     busy = sorted(1 - sum(core[mode] for mode in IDLE) for core in cores if core)
     if busy:
         columns |= {f"core_busy_{name}_permille": _permille(_quantile(busy, q)) for name, q in QUANTILES.items()}
     return columns
 
 
-def _mode_shares(old: Sequence[int], new: Sequence[int]) -> dict[str, float]:
+def mode_shares(old: Sequence[int], new: Sequence[int]) -> dict[str, float]:
     """Share of each mode in the ticks between two reads, {} when none passed.
 
     Single modes may go back a little (the kernel says so of iowait); such a one counts as 0.

@@ -99,6 +99,15 @@ class Agent:
     job_pattern: str = ""
     job_ignore: str = ""
     gpu: bool = True
+    ethtool: bool = True
+    rdma: bool = True
+    mounts: bool = True
+    mount_interval_s: float = 10.0
+    mount_ignore: str = ""
+    numa: bool = True
+    numa_interval_s: float = 5.0
+    cpu_counters: bool = True
+    cpu_counter_interval_s: float = 5.0
     scrape: tuple[Scrape, ...] = ()
     spool_dir: Path = Path("/var/lib/warpmeter/spool")
     spool_max_bytes: int = 256 << 20
