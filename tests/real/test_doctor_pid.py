@@ -44,8 +44,7 @@ def test_a_job_of_this_host(python: int) -> None:
     done = subprocess.run(warpmeter("doctor", "--pid", str(python), "--json"), capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert [link["pid"] for link in told["chain"]][-1] == python
-    assert [link["pid"] for link in told["chain"]][0] == 1
+    assert (told["chain"][0]["pid"], told["chain"][-1]["pid"]) == (1, python)
     assert (told["job_id"], told["scheduler"], told["rank"]) == ("77", "slurm", 3)
     assert SECRET not in done.stdout.decode()
 
