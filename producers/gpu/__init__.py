@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from warpmeter import settings
+from warpmeter.producers.gpu import dcgm
 from warpmeter.producers.gpu.device import GpuRaw
 from warpmeter.producers.gpu.parse import health, rates, uses, values
 from warpmeter.producers.gpu.reader import Reader, Snapshot
@@ -26,9 +27,15 @@ class GpuSource:
     timeout_s: Final = TIMEOUT_S
 
     def __init__(
-        self, host: str, period_s: float, attribution: Attribution, monotonic: Callable[[], float] = time.monotonic
+        self,
+        host: str,
+        period_s: float,
+        attribution: Attribution,
+        monotonic: Callable[[], float] = time.monotonic,
+        pages: dcgm.Pages | None = None,
     ) -> None:
-        self._host, self.period_s, self._attribution = host, period_s, attribution
+        """`pages`: of a DCGM exporter, which complete the rows."""
+        self._host, self.period_s, self._attribution, self._pages = host, period_s, attribution, pages
         self._reader = Reader(period_s, monotonic)
 
     def read(self) -> Snapshot:
@@ -46,6 +53,8 @@ class GpuSource:
             gauges = [*gpu.gauges, *rates(gpu, earlier.get(gpu.identity.uuid), seconds)]
             good, nonsense[gpu.identity.uuid] = values(gauges)
             rows.append(self._row(sample, gpu, good))
+        if self._pages is not None:
+            self._pages.complete(sample, rows, {gpu.identity.uuid: gpu.unsupported for gpu in sample.raw.gpus})
         return Reading(rows, health(sample.raw, nonsense))
 
     def _row(self, sample: Sample[Snapshot], gpu: GpuRaw, columns: dict[str, Any]) -> Envelope.GpuSample:
@@ -69,5 +78,10 @@ class GpuSource:
 
 
 def sources(agent: settings.Agent, attribution: Attribution) -> Sequence[AnySource]:
-    """The GPU source, unless the settings leave it out. A host without a driver has it too, as `unsupported`."""
-    return [GpuSource(agent.host, agent.interval_s, attribution)] if agent.gpu else []
+    """The GPU source, unless the settings leave it out, and the DCGM pages that complete it.
+
+    A host without a driver has the GPU source too, as `unsupported`.
+    """
+    pages = dcgm.pages(agent)
+    own = [GpuSource(agent.host, agent.interval_s, attribution, pages=pages)] if agent.gpu else []
+    return [*own, *dcgm.sources(agent, pages)]

@@ -1,26 +1,25 @@
 """One GPU or MIG instance: what it is, and what reading it once gives."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from warpmeter.producers.gpu import nvml, table
-from warpmeter.producers.gpu.calls import Calls, Processes, ProcessReader
+from warpmeter.producers.gpu.calls import Calls, ProcessReader
 from warpmeter.producers.gpu.counters import Counters, Means
 from warpmeter.producers.gpu.found import Found, Gauge
-from warpmeter.producers.gpu.nvml import GpuProcess, Handle, Problem, Use
+from warpmeter.producers.gpu.nvml import GpuProcess, Handle, Problem
 from warpmeter.producers.gpu.throughput import Throughput
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What a GPU is, read once. `index`: NVML's, of the whole GPU also for a MIG instance, and so `minor_number`."""
+    """What a GPU is, read once. `index`: NVML's, of the whole GPU also for a MIG instance."""
 
     index: int
     uuid: str
     model: str
     gpu_instance: int | None = None
     compute_instance: int | None = None
-    minor_number: int | None = None
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,7 @@ class GpuRaw:
     """What one read of one GPU gave, in NVML's units. A column that was not read now is in no list.
 
     `counters` become rates. `unsupported` and `failing`: columns without a value, and why.
-    `processes`: None when the list could not be had; `uses`: what they did lately, None when not known or not asked.
-    `sources`: which source gives which column, as far as it was ever read.
+    `processes`: None when the list could not be had.
     """
 
     identity: Identity
@@ -38,8 +36,6 @@ class GpuRaw:
     processes: tuple[GpuProcess, ...] | None
     unsupported: Mapping[str, Problem]
     failing: Mapping[str, Problem]
-    uses: Mapping[int, Use] | None = None
-    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 class _MigCounters:
@@ -48,10 +44,7 @@ class _MigCounters:
     def __init__(self, parent: Handle, gpu_instance: int) -> None:
         self._means = Means(parent, gpu_instance)
 
-    def read(self, found: Found, profiling: bool) -> Problem | None:
-        if not profiling:
-            self._means.rest()
-            return None
+    def read(self, found: Found) -> Problem | None:
         unsupported = self._means.read(found)
         if isinstance(unsupported, Problem):
             return unsupported
@@ -84,28 +77,20 @@ class Device:
         self._parts = parts
         self._found = Found()
 
-    def read(self, uses_over_s: float | None, profiling: bool = True) -> GpuRaw | Problem:
-        """Everything that is due; a Problem when the GPU is lost, NVML is down, or nothing at all could be read.
-
-        `uses_over_s`: also ask what each process did in so many seconds. `profiling`: with performance counters.
-        """
+    def read(self) -> GpuRaw | Problem:
+        """Everything that is due; a Problem when the GPU is lost, NVML is down, or nothing at all could be read."""
         found = self._found
         found.begin()
-        fatal = self._parts.calls.read(found) or self._parts.counters.read(found, profiling)
+        fatal = self._parts.calls.read(found) or self._parts.counters.read(found)
         if fatal is not None:
             return fatal
-        processes = self._parts.processes.read(found, uses_over_s)
+        processes = self._parts.processes.read(found)
         if isinstance(processes, Problem):
             return processes
         if not found.gauges and found.failing:
             return next(iter(found.failing.values()))
-        return self._raw(found, processes)
-
-    def _raw(self, found: Found, processes: Processes | None) -> GpuRaw:
-        everyone, uses = (processes.all, processes.uses) if processes else (None, None)
         unsupported, failing = dict(found.unsupported), dict(found.failing)
-        counters = found.counters
-        return GpuRaw(self.identity, found.gauges, counters, everyone, unsupported, failing, uses, found.sources)
+        return GpuRaw(self.identity, found.gauges, found.counters, processes, unsupported, failing)
 
     def close(self) -> None:
         """Gives back what NVML holds for it."""
@@ -138,6 +123,5 @@ def mig_identities(parent: Identity, handle: Handle) -> list[tuple[Identity, Han
         uuid, model, ids = nvml.uuid(mig), nvml.model(mig), nvml.instance_ids(mig)
         if isinstance(uuid, Problem) or isinstance(ids, Problem):
             continue
-        name = parent.model if isinstance(model, Problem) else model
-        found.append((Identity(parent.index, uuid, name, *ids, parent.minor_number), mig))
+        found.append((Identity(parent.index, uuid, parent.model if isinstance(model, Problem) else model, *ids), mig))
     return found

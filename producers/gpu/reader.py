@@ -4,16 +4,12 @@ Nothing that happens to a GPU or the driver needs a restart of the agent. A GPU 
 `gone` and looked for with back-off; a driver that went away is waited for; the others are read on.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from warpmeter.producers.gpu import nvml
-from warpmeter.producers.gpu.calls import COMPLETE_READS
 from warpmeter.producers.gpu.device import Device, GpuRaw, Identity, mig_identities, mig_instance, whole_gpu
-from warpmeter.producers.gpu.events import Listener
 from warpmeter.producers.gpu.nvml import Handle, Problem
-from warpmeter.producers.gpu.pause import Pause
-from warpmeter.producers.gpu.people import Who, who
 from warpmeter.producers.gpu.throughput import Throughput
 from warpmeter.producers.source import SourceError
 
@@ -27,17 +23,11 @@ NEW_SESSION_EVERY = 10
 class Snapshot:
     """One read of a host: what each GPU gave, and why the others gave nothing.
 
-    `absent`: by uuid, or `gpu <index>` for a GPU that was never reached. `driver`: its version; `loads`: how often it
-    was loaded since the first read. `people`: who the processes are, at the reads that ask (`full`), else None.
-    `paused_s`: seconds for which a profiler still has the performance counters.
+    `absent`: by uuid, or `gpu <index>` for a GPU that was never reached.
     """
 
     gpus: tuple[GpuRaw, ...]
     absent: tuple[tuple[str, Problem], ...]
-    driver: str = ""
-    loads: int = 0
-    people: Mapping[int, Who] | None = None
-    paused_s: float = 0.0
 
 
 class Backoff:
@@ -64,19 +54,8 @@ class Backoff:
 class Reader:
     """Reads all GPUs; made without touching NVML, used from one thread."""
 
-    def __init__(
-        self,
-        period_s: float,
-        monotonic: Callable[[], float],
-        listener: Listener | None = None,
-        pause: Pause | None = None,
-        proc: str = "/proc",
-    ) -> None:
-        """`listener`: is told which GPUs to listen to. `proc`: where the processes on GPUs are looked up."""
+    def __init__(self, period_s: float, monotonic: Callable[[], float]) -> None:
         self._slow_every = max(1, round(SLOW_PERIOD_S / period_s))
-        self._slow_s = self._slow_every * period_s
-        self._listener, self._pause, self._proc = listener or Listener(), pause or Pause(monotonic), proc
-        self._driver, self._loads = "", 0
         self._down: Problem | None = nvml.UNINITIALIZED
         self._session, self._search = Backoff(monotonic), Backoff(monotonic)
         self._throughput = Throughput()
@@ -94,15 +73,12 @@ class Reader:
             count = self._ensure_gpus()
         if isinstance(count, Problem):
             raise self._lost_session(count)
-        full = self._reads < COMPLETE_READS or self._reads % self._slow_every == 0
-        paused_s = self._pause.left_s
-        gpus = tuple(self._read_devices(self._slow_s if full else None, not paused_s))
+        gpus = tuple(self._read_devices())
         if self._down is not None and not gpus:
             raise self._lost_session(self._down)
         self._throughput.tick()
         self._reads += 1
-        people = who(self._proc, (each.pid for gpu in gpus for each in gpu.processes or ())) if full else None
-        return Snapshot(gpus, tuple(self._absent.items()), self._driver, self._loads, people, paused_s)
+        return Snapshot(gpus, tuple(self._absent.items()))
 
     def close(self) -> None:
         """Ends the session."""
@@ -123,20 +99,18 @@ class Reader:
         self._down = nvml.start()
         if self._down is None:
             self._session.reset()
-            self._count, self._reads, self._driver = -1, 0, nvml.driver_version()
+            self._count, self._reads = -1, 0
             return
         self._session.failed(LONGEST_WAIT_S if self._down == nvml.NO_LIBRARY else None)
-        if self._down == nvml.VERSION_MISMATCH and not (self._throughput.stuck or self._listener.stuck):
+        if self._down == nvml.VERSION_MISMATCH and not self._throughput.stuck:
             nvml.unload()
 
-    def _end_session(self, why: Problem, reloaded: bool = True) -> None:
-        """NVML must be initialised anew, which the next read does. `reloaded`: for the driver went away."""
+    def _end_session(self, why: Problem) -> None:
+        """NVML must be initialised anew, which the next read does."""
         for device in self._devices.values():
             device.close()
         self._devices, self._down = {}, why
-        self._loads += reloaded and why.library_down
         self._throughput.close()
-        self._listener.close()
         nvml.stop()
 
     def _lost_session(self, why: Problem) -> SourceError:
@@ -155,8 +129,7 @@ class Reader:
         searching = bool(self._absent) and self._search.due()
         if searching and self._needs_new_session():
             self._search.failed()
-            self._end_session(nvml.UNINITIALIZED, reloaded=False)
-            return self._ensure_gpus()
+            return nvml.UNINITIALIZED
         if searching or count != self._count or self._mig_changed():
             self._scan(count)
         return count
@@ -191,8 +164,6 @@ class Reader:
         self._absent = absentees(sorted(self._known - found.keys()), self._absent, unreached)
         if self._absent:
             self._search.failed()
-        whole = {uuid: (each.identity.index, each.handle) for uuid, each in found.items() if not _is_mig(uuid)}
-        self._listener.listen(whole)
 
     def _devices_of(self, identity: Identity, handle: Handle) -> Iterator[Device]:
         migs = mig_identities(identity, handle)
@@ -211,9 +182,9 @@ class Reader:
 
     # ---- reading ----
 
-    def _read_devices(self, uses_over_s: float | None, profiling: bool) -> Iterator[GpuRaw]:
+    def _read_devices(self) -> Iterator[GpuRaw]:
         for uuid, device in tuple(self._devices.items()):
-            got = device.read(uses_over_s, profiling)
+            got = device.read()
             if not isinstance(got, Problem):
                 yield got
             elif got.library_down:
@@ -231,7 +202,6 @@ class Reader:
             self._count = -1
         else:
             self._absent[uuid] = why
-            self._listener.leave(uuid)
 
 
 def _is_mig(uuid: str) -> bool:
@@ -245,9 +215,7 @@ def _identify(index: int) -> tuple[Identity, Handle] | Problem:
     uuid, model = nvml.uuid(handle), nvml.model(handle)
     if isinstance(uuid, Problem):
         return uuid
-    minor = nvml.minor_number(handle)
-    name = "" if isinstance(model, Problem) else model
-    return Identity(index, uuid, name, minor_number=None if isinstance(minor, Problem) else minor), handle
+    return Identity(index, uuid, "" if isinstance(model, Problem) else model), handle
 
 
 def absentees(missing: list[str], before: dict[str, Problem], unreached: dict[str, Problem]) -> dict[str, Problem]:

@@ -10,7 +10,7 @@ import math
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +31,7 @@ OTHER_VARIABLES: Final = frozenset({"WARPMETER_CONFIG", "WARPMETER_CACHE", "WARP
 MASK: Final = "********"
 GROUP: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 """It names a file of the ledger, too."""
+ENDPOINT: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 PERIODS: Final = ("interval_s", "period_s")
 URL: Final = re.compile(r"https?://[^/\s]+(/\S*)?")
 TABLES: Final = {field.name: field for field in dataclasses.fields(Settings)}
@@ -209,10 +210,40 @@ def _refuse_duration(where: str, seconds: float) -> None:
         raise ConfigError(f"{where} = {seconds:g} must be more than 0 s")
 
 
+def _refuse_scrapes(scrapes: Sequence[parts.Scrape]) -> None:
+    names = [scrape.name for scrape in scrapes]
+    for name in names:
+        if not ENDPOINT.fullmatch(name) or names.count(name) > 1:
+            raise ConfigError(f"agent.scrape: {name!r} must be a name of its own, of letters, digits, '.', '_' and '-'")
+    for scrape in scrapes:
+        if problem := _scrape_problem(scrape):
+            raise ConfigError(f"agent.scrape {scrape.name!r}: {problem}")
+
+
+def _scrape_problem(scrape: parts.Scrape) -> str:
+    for key, text in (("allow", scrape.allow), ("deny", scrape.deny)):
+        try:
+            re.compile(text)
+        except re.error as error:
+            return f"{key} is no regular expression: {error}"
+    if not scrape.url.startswith(("http://", "https://")):
+        return f"url must start with http:// or https://, not {scrape.url!r}"
+    if "@" in scrape.url.split("/")[2]:
+        return "no credentials in the url: set username and password_file, or token_file"
+    if scrape.token_file and scrape.username:
+        return "username and token_file cannot both be sent: set one"
+    if bool(scrape.username) != bool(scrape.password_file):
+        return "username and password_file go together"
+    if min(scrape.max_series, scrape.max_bytes) < 1:
+        return "max_series and max_bytes must be more than 0"
+    return ""
+
+
 def _refuse_impossible(settings: Settings) -> None:
     ingest = settings.ingest
     for where, seconds in _durations(settings):
         _refuse_duration(where, seconds)
+    _refuse_scrapes(settings.agent.scrape)
     if not GROUP.fullmatch(ingest.group):
         raise ConfigError(
             f"ingest.group {ingest.group!r} is no plain name: use letters, digits, '.', '_' and '-', at most 200"

@@ -70,15 +70,33 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Scrape:
-    """One Prometheus endpoint whose metrics the agent publishes as `metric-samples`.
+    """One Prometheus endpoint that the agent reads.
 
-    `match` is a regular expression on metric names.
+    `page`: `any` publishes its values as `metric-samples`, `dcgm` and `pcm` fill the columns of GPUs and CPU sockets.
+    For `any` also: `allow` and `deny` are regular expressions on whole metric names; `labels` renames a label, or
+    drops it when its new name is ''; of a page with more than `max_series` wanted series the first are published.
+    Credentials are `username` with `password_file`, or `token_file` (a bearer token); `ca_file` is for https.
     """
 
     name: str
     url: str
+    page: Literal["any", "dcgm", "pcm"] = "any"
     period_s: float = 10.0
-    match: str = ".*"
+    timeout_s: float = 5.0
+    allow: str = ".*"
+    deny: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    max_series: int = 5000
+    max_bytes: int = 16 << 20
+    username: str = ""
+    password_file: Path | None = None
+    token_file: Path | None = None
+    ca_file: Path | None = None
+
+    @property
+    def limit_s(self) -> float:
+        """What a read may take: never longer than a period."""
+        return min(self.timeout_s, self.period_s)
 
 
 @dataclass(frozen=True)

@@ -1,64 +1,41 @@
-"""Scraping over HTTP: a real exporter, and endpoints that are slow, large, packed, broken or not there."""
+"""Scraping over HTTP: a real exporter, and endpoints that are slow, large, packed, locked, broken or not there."""
 
 import gzip
 import shutil
 import socket
+import ssl
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.brokers import Tansu
 from tests.brokers.process import free_ports
-from warpmeter.producers import prometheus
-from warpmeter.producers.prometheus import PrometheusSource
+from tests.pages import packed, page, serving
+from tests.real import agents
+from tests.wait import until
+from warpmeter.producers.scrape.exporter import ExporterPage
 from warpmeter.producers.source import Reading, Sample, SourceError
 from warpmeter.settings import Scrape
 
 PAGE = b'up 1\nrequests_total{code="200"} 5\n'
+PAGES = Path(__file__).parents[1] / "golden" / "pages"
+NODE_EXPORTER = shutil.which("prometheus-node-exporter")
+needs_node_exporter = pytest.mark.skipif(
+    NODE_EXPORTER is None, reason="prometheus-node-exporter is not installed (apt-get install prometheus-node-exporter)"
+)
 
 
-@contextmanager
-def serving(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
-    """An HTTP server that answers each GET with `answer`; its URL."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            answer(self)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/metrics"
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-def page(content: bytes, status: int = 200, **headers: str) -> Callable[[BaseHTTPRequestHandler], None]:
-    """An answer with a body."""
-
-    def answer(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(status)
-        for name, value in headers.items():
-            request.send_header(name.replace("_", "-"), value)
-        request.end_headers()
-        request.wfile.write(content)
-
-    return answer
-
-
-def scraped(url: str) -> Reading:
+def scraped(url: str, **asked: Any) -> Reading:
     """One read and what it means."""
-    source = PrometheusSource("gpu01", Scrape("e", url))
+    source = ExporterPage("gpu01", Scrape("e", url, **asked))
     return source.parse(Sample(1.8e9, 1.0, 10.0, source.read()), None)
 
 
@@ -71,8 +48,25 @@ def test_a_page_is_scraped() -> None:
 
 
 def test_a_packed_page_is_unpacked() -> None:
-    with serving(page(gzip.compress(PAGE), Content_Encoding="gzip")) as url:
+    with serving(packed(PAGE)) as url:
         assert len(scraped(url).rows) == 2
+
+
+def negotiating(request: BaseHTTPRequestHandler) -> None:
+    """What it is asked for: OpenMetrics, or the text format."""
+    wanted = request.headers["Accept"].startswith("application/openmetrics-text;version=1.0.0")
+    kind = "application/openmetrics-text; version=1.0.0; charset=utf-8" if wanted else "text/plain; version=0.0.4"
+    body = b"# TYPE b counter\n# UNIT b_bytes bytes\nb_bytes_total 1\n" if wanted else b"# TYPE b counter\nb 2\n"
+    page(body, Content_Type=kind)(request)
+
+
+def test_openmetrics_is_asked_for_and_left_alone_where_an_exporter_writes_it_wrongly() -> None:
+    with serving(negotiating) as url:
+        source = ExporterPage("gpu01", Scrape("e", url))
+        first = source.parse(Sample(1.8e9, 1.0, 10.0, source.read()), None)
+        assert [health.subject for health in first.health] == ["page"]
+        (row,) = source.parse(Sample(1.8e9, 1.0, 10.0, source.read()), None).rows
+    assert (row.name, row.value) == ("b", 2.0)  # type: ignore[attr-defined]
 
 
 def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,75 +87,210 @@ def test_an_error_status_is_a_failure() -> None:
     assert raised.value.state == "failed"
 
 
-def test_an_endpoint_that_does_not_answer_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prometheus, "TIMEOUT_S", 0.2)
+def locked(secret: str) -> Any:
+    """A page behind a secret."""
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        (page(PAGE) if request.headers["Authorization"] == secret else page(b"who?", status=401))(request)
+
+    return answer
+
+
+def test_credentials_come_from_files_that_may_change(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    with serving(locked("Bearer abc")) as url:
+        secret.write_text("old\n")
+        source = ExporterPage("gpu01", Scrape("e", url, token_file=secret))
+        with pytest.raises(SourceError, match=r"401.*set token_file") as raised:
+            source.read()
+        assert raised.value.state == "denied"
+        secret.write_text("abc\n")
+        assert source.read().body == PAGE
+        secret.unlink()
+        with pytest.raises(SourceError, match="must be able to read it"):
+            source.read()
+    secret.write_text("open sesame\n")
+    with serving(locked("Basic bWU6b3BlbiBzZXNhbWU=")) as url:
+        assert len(scraped(url, username="me", password_file=secret).rows) == 2
+
+
+def test_a_secret_does_not_follow_a_redirect(tmp_path: Path) -> None:
+    secret, seen = tmp_path / "secret", []
+
+    def other(request: BaseHTTPRequestHandler) -> None:
+        seen.append(request.headers["Authorization"])
+        page(PAGE)(request)
+
+    secret.write_text("abc")
+    with serving(other) as there, serving(page(b"", status=302, Location=there)) as url:
+        assert len(scraped(url, token_file=secret).rows) == 2
+    assert seen == [None]
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_https_is_read_with_its_own_authority_and_not_without(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    line = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+    ]
+    line += ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*line, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate, key)
+    with serving(page(PAGE), tls) as url:
+        assert len(scraped(url, ca_file=certificate).rows) == 2
+        with pytest.raises(SourceError, match=r"certificate verify failed"):
+            scraped(url)
+        with pytest.raises(SourceError, match=r"ca_file /nowhere"):
+            scraped(url, ca_file=Path("/nowhere"))
+
+
+def test_an_endpoint_that_does_not_answer_is_a_timeout() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(SourceError) as raised:
-        scraped(f"http://127.0.0.1:{silent.getsockname()[1]}/metrics")
+        scraped(f"http://127.0.0.1:{silent.getsockname()[1]}/metrics", timeout_s=0.2)
     assert raised.value.state == "timeout"
 
 
-def test_an_endpoint_that_drips_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prometheus, "TIMEOUT_S", 0.3)
-    monkeypatch.setattr(prometheus, "CHUNK", 10)
+def drip(request: BaseHTTPRequestHandler) -> None:
+    """A page that hardly comes."""
+    request.send_response(200)
+    request.end_headers()
+    for _ in range(200):
+        try:
+            request.wfile.write(b"up 1\n" * 8000)
+        except OSError:
+            return
+        time.sleep(0.05)
 
-    def drip(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(200)
-        request.end_headers()
-        for _ in range(100):
-            try:
-                request.wfile.write(b"up 1\nup 1\n")
-            except OSError:
-                return
-            time.sleep(0.05)
 
+def test_an_endpoint_that_drips_is_a_timeout() -> None:
     began = time.monotonic()
     with serving(drip) as url, pytest.raises(SourceError, match="still sending") as raised:
-        scraped(url)
+        scraped(url, timeout_s=0.3)
     assert raised.value.state == "timeout"
     assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_page_without_end_is_refused(monkeypatch: pytest.MonkeyPatch, packed: bool) -> None:
-    monkeypatch.setattr(prometheus, "LARGEST", 1 << 20)
+@pytest.mark.parametrize("small", [False, True])
+def test_a_page_without_end_is_refused(small: bool) -> None:
     endless = PAGE * (1 << 17)
-    answer = page(gzip.compress(endless), Content_Encoding="gzip") if packed else page(endless)
-    with serving(answer) as url, pytest.raises(SourceError, match="over 1 MiB") as raised:
+    with (
+        serving(packed(endless) if small else page(endless)) as url,
+        pytest.raises(SourceError, match="over max_bytes = 1048576") as raised,
+    ):
+        scraped(url, max_bytes=1 << 20)
+    assert raised.value.state == "failed"
+
+
+@pytest.mark.parametrize(
+    "answer", [page(PAGE, Content_Encoding="gzip"), page(gzip.compress(PAGE * 99)[:60], Content_Encoding="gzip")]
+)
+def test_bytes_that_are_not_packed_well_are_a_failure(answer: Any) -> None:
+    with serving(answer) as url, pytest.raises(SourceError) as raised:
         scraped(url)
     assert raised.value.state == "failed"
 
 
-def test_bytes_that_only_claim_to_be_packed_are_a_failure() -> None:
-    with serving(page(PAGE, Content_Encoding="gzip")) as url, pytest.raises(SourceError, match="gzip"):
+def test_an_answer_that_breaks_off_is_a_failure() -> None:
+    with serving(page(PAGE, Content_Length="5000")) as url, pytest.raises(SourceError, match="broke off: 4966 bytes"):
         scraped(url)
 
 
-@pytest.mark.skipif(
-    shutil.which("prometheus-node-exporter") is None, reason="prometheus-node-exporter is not installed"
-)
-def test_node_exporter_says_what_the_kernel_says() -> None:
+@contextmanager
+def node_exporter(*arguments: str) -> Iterator[str]:
+    """The real one; its URL, once it answers."""
+    assert NODE_EXPORTER is not None
     port = free_ports(1)[0]
-    line = ["prometheus-node-exporter", f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]
+    line = [NODE_EXPORTER, f"--web.listen-address=127.0.0.1:{port}", "--log.level=error", *arguments]
     exporter = subprocess.Popen(line, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}/metrics"
     try:
-        reading = _when_up(f"http://127.0.0.1:{port}/metrics")
+        until(lambda: _answers(url), "the exporter to answer", 30)
+        yield url
     finally:
         exporter.terminate()
         exporter.wait(10)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return bool(scraped(url).rows)
+    except SourceError:
+        return False
+
+
+@needs_node_exporter
+def test_node_exporter_says_what_the_kernel_says() -> None:
+    with node_exporter() as url:
+        reading = scraped(url)
+        denied = scraped(url, allow="node_.*", deny="node_cpu_.*")
     rows: list[Any] = list(reading.rows)
-    assert reading.health == ()
+    assert list(reading.health) == []
     assert len(rows) > 200
-    found = {(row.name, tuple(sorted(row.labels.items()))): row.value for row in rows}
+    found = {(row.name, tuple(sorted(row.labels.items()))): row for row in rows}
     with open("/proc/meminfo") as meminfo:  # noqa: PTH123
-        assert found["node_memory_MemTotal_bytes", ()] == int(meminfo.readline().split()[1]) * 1024
-    assert ("node_cpu_seconds_total", (("cpu", "0"), ("mode", "idle"))) in found
+        assert found["node_memory_MemTotal_bytes", ()].value == int(meminfo.readline().split()[1]) * 1024
+    assert found["node_cpu_seconds_total", (("cpu", "0"), ("mode", "idle"))].kind == "counter"
+    assert found["node_memory_MemTotal_bytes", ()].kind == "gauge"
+    names = {row.name for row in denied.rows}  # type: ignore[attr-defined]
+    assert names == {row.name for row in rows if row.name.startswith("node_") and not row.name.startswith("node_cpu_")}
 
 
-def _when_up(url: str) -> Reading:
-    deadline = time.monotonic() + 10
-    while True:
-        try:
-            return scraped(url)
-        except SourceError:
-            assert time.monotonic() < deadline, "the exporter did not answer"
-            time.sleep(0.05)
+@needs_node_exporter
+def test_the_agent_publishes_node_exporter_while_other_endpoints_hang_garble_and_die(
+    tansu: Tansu, topic_prefix: str, tmp_path: Path
+) -> None:
+    bus = agents.with_topics(tansu.bootstrap_servers, topic_prefix)
+    reader = agents.Reader(bus)
+    vllm = (PAGES / "vllm_1.prom").read_bytes()
+    with (
+        node_exporter("--collector.disable-defaults", "--collector.stat", "--collector.meminfo") as exporter,
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        serving(page(b"<html>\x00\xff\n")) as garbled,
+        serving(drip) as dripping,
+        serving(page(vllm)) as server,
+    ):
+        urls = {
+            "node": exporter, "hangs": f"http://127.0.0.1:{silent.getsockname()[1]}/", "garbles": garbled,
+            "drips": dripping, "dead": "http://127.0.0.1:1/", "vllm": server,
+        }  # fmt: skip
+        endpoints = tuple(Scrape(name, url, period_s=1.0) for name, url in urls.items())
+        endpoints = (*endpoints, replace(endpoints[0], name="few", max_series=10))
+        with agents.running(agents.settings(tmp_path, bus, scrape=endpoints)) as agent:
+            reader.wait(lambda r: len({row.ts for row in metrics(r, "node")}) >= 4, "four pages of node exporter", 60)
+            agent.terminate()
+            assert agent.wait(20) == 0
+    reader.poll()
+    rates = [row for row in metrics(reader, "node") if row.name == "node_context_switches_total"]
+    assert [row.HasField("rate_per_s") for row in rates[:3]] == [False, True, True]
+    assert all(row.rate_per_s > 0 for row in rates[1:])
+    assert {row.kind for row in metrics(reader, "vllm")} >= {"counter", "gauge", "histogram", "summary"}
+    assert max(ticks(metrics(reader, "few")).values()) == 10
+    assert not [row for name in ("hangs", "garbles", "drips", "dead") for row in metrics(reader, name)]
+    times = [row.ts for row in reader.rows("host-samples")]
+    assert max(b - a for a, b in pairwise(times)) < 1  # of 0.2 s, on a machine that may be slow
+    said = {(row.source, row.subject): row for row in reader.rows("source-health") if row.state != "ok"}
+    assert {(key, row.state) for key, row in said.items() if key[0].startswith("scrape/")} == {
+        (("scrape/hangs", ""), "timeout"), (("scrape/garbles", "page"), "failed"), (("scrape/drips", ""), "timeout"),
+        (("scrape/dead", ""), "failed"), (("scrape/few", "series/over"), "failed"),
+    }  # fmt: skip
+    reader.close()
+
+
+def metrics(reader: agents.Reader, source: str) -> list[Any]:
+    """What came of an endpoint."""
+    return [row for row in reader.rows("metric-samples") if row.source == source]
+
+
+def ticks(rows: list[Any]) -> dict[float, int]:
+    """Rows by time."""
+    return {ts: sum(row.ts == ts for row in rows) for ts in {row.ts for row in rows}}

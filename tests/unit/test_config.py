@@ -45,6 +45,11 @@ def test_maps_and_lists_come_from_variables_as_json(monkeypatch: pytest.MonkeyPa
     assert loaded.ingest.topics == ("gpu-samples",)
 
 
+def scrape(name: str, more: str = "") -> str:
+    """An endpoint in TOML."""
+    return f"[[agent.scrape]]\nname = '{name}'\nurl = 'http://127.0.0.1:9400/metrics'\n{more}\n"
+
+
 def test_a_list_of_tables_becomes_scrape_targets() -> None:
     path = write('[[agent.scrape]]\nname = "dcgm"\nurl = "http://127.0.0.1:9400/metrics"\n')
     assert [each.name for each in config.load(path).agent.scrape] == ["dcgm"]
@@ -66,6 +71,15 @@ def test_a_list_of_tables_becomes_scrape_targets() -> None:
         ("[agent]\njob_interval_s = -2\n", "agent.job_interval_s below 0.1 s"),
         ("[agent]\nspool_max_age_s = 0\n", "agent.spool_max_age_s = 0 must be more than 0 s"),
         ("[[agent.scrape]]\nname = 'a'\nurl = 'b'\nperiod_s = -1\n", "agent.scrape.0.period_s below 0.1 s"),
+        (scrape("a", "deny = '('"), "agent.scrape 'a': deny is no regular expression"),
+        (scrape("a", "username = 'x'"), "username and password_file go together"),
+        (scrape("a", "username = 'x'\npassword_file = 'p'\ntoken_file = 'y'"), "cannot both be sent"),
+        (scrape("a", "max_series = 0"), "max_series and max_bytes must be more than 0"),
+        (scrape("a", "page = 'nvml'"), "agent.scrape.0.page"),
+        (scrape("a") + scrape("a"), "'a' must be a name of its own"),
+        (scrape("a/b"), "'a/b' must be a name of its own"),
+        ("[[agent.scrape]]\nname = 'a'\nurl = 'localhost:9400'\n", "url must start with http:// or https://"),
+        ("[[agent.scrape]]\nname = 'a'\nurl = 'http://me:pw@host/'\n", "no credentials in the url"),
         ("[ingest]\nbatch_age_s = nan\n", "ingest.batch_age_s = nan is no time"),
         ("[ingest]\nsettle_after_s = -1\n", "ingest.settle_after_s = -1 must be more than 0 s"),
         ("[ingest]\ngroup = '../../x'\n", "ingest.group '../../x' is no plain name"),

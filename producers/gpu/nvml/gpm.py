@@ -60,7 +60,7 @@ class Gpm:
         code = self._sample(after)
         if code:
             self._spare.append(after)
-            self.forget()
+            self._forget()
             return problem(code)
         self._before = after
         if before is None:
@@ -75,8 +75,7 @@ class Gpm:
             return self._take(self._gpu, into)
         return self._take(self._gpu, ctypes.c_uint(self._instance), into)
 
-    def forget(self) -> None:
-        """The next read is as the first."""
+    def _forget(self) -> None:
         if self._before is not None:
             self._spare.append(self._before)
         self._before = None
@@ -99,7 +98,7 @@ class Gpm:
 
     def close(self) -> None:
         """Gives the samples back."""
-        self.forget()
+        self._forget()
         while self._spare:
             sample = self._spare.pop()
             if self._free is not None:

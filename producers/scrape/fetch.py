@@ -1,0 +1,114 @@
+"""Get a page from a Prometheus endpoint: in time, within a size, with the credentials of the settings."""
+
+import base64
+import gzip
+import ssl
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
+from typing import IO, Final
+
+from warpmeter.producers.source import SourceError
+from warpmeter.settings import Scrape
+
+CHUNK: Final = 1 << 16
+TEXT: Final = "text/plain;version=0.0.4;q=0.9,*/*;q=0.1"
+EITHER: Final = f"application/openmetrics-text;version=1.0.0,{TEXT}"
+OPENMETRICS: Final = "application/openmetrics-text"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page as it came, unpacked. `openmetrics`: the endpoint answered in that format, else in the text format."""
+
+    body: bytes
+    openmetrics: bool = False
+
+    @property
+    def text(self) -> str:
+        """Its characters; bytes that are no UTF-8 become U+FFFD."""
+        return self.body.decode(errors="replace")
+
+
+class Fetcher:
+    """One endpoint. `text_only`: it is no longer asked for OpenMetrics, which some exporters write wrongly."""
+
+    def __init__(self, scrape: Scrape) -> None:
+        self._scrape = scrape
+        self.text_only = False
+        self._opener: urllib.request.OpenerDirector | None = None
+
+    def fetch(self) -> Page:
+        """The page; raises SourceError when the endpoint does not answer well, in time, or within the size limit."""
+        url, limit = self._scrape.url, self._scrape.limit_s
+        try:
+            with self._open(self._request()) as response:
+                packed = response.headers.get("Content-Encoding") == "gzip"
+                body = self._bounded(gzip.GzipFile(fileobj=response) if packed else response)
+                if response.length and not packed:  # of its Content-Length; what is packed notices by itself
+                    raise SourceError("failed", f"{url} broke off: {response.length} bytes did not come")
+                return Page(body, response.headers.get_content_type() == OPENMETRICS)
+        except TimeoutError as error:
+            raise SourceError("timeout", f"{url} did not answer within {limit:g} s") from error
+        except urllib.error.HTTPError as error:
+            error.close()
+            denied = error.code in (401, 403)
+            remedy = "; set token_file, or username and password_file" if denied else ""
+            raise SourceError("denied" if denied else "failed", f"{url}: {error}{remedy}") from error
+        except (urllib.error.URLError, HTTPException, OSError, EOFError) as error:
+            reason = error.reason if isinstance(error, urllib.error.URLError) else error
+            if isinstance(reason, TimeoutError):
+                raise SourceError("timeout", f"{url} could not be reached within {limit:g} s") from error
+            raise SourceError("failed", f"{url}: {reason or type(reason).__name__}") from error
+
+    def _open(self, request: urllib.request.Request) -> HTTPResponse:
+        if self._opener is None:
+            # Exporters are neighbours: a proxy of the environment is not meant for them.
+            handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+            if self._scrape.url.startswith("https:"):
+                handlers.append(urllib.request.HTTPSHandler(context=self._tls()))
+            self._opener = urllib.request.build_opener(*handlers)
+        answer: HTTPResponse = self._opener.open(request, timeout=self._scrape.limit_s)
+        return answer
+
+    def _tls(self) -> ssl.SSLContext:
+        try:
+            return ssl.create_default_context(cafile=self._scrape.ca_file)
+        except OSError as error:
+            raise SourceError("failed", f"ca_file {self._scrape.ca_file}: {error}") from error
+
+    def _request(self) -> urllib.request.Request:
+        accept = TEXT if self.text_only else EITHER
+        request = urllib.request.Request(self._scrape.url, headers={"Accept": accept, "Accept-Encoding": "gzip"})
+        if authorization := self._authorization():
+            request.add_unredirected_header("Authorization", authorization)  # not for whoever it sends us to
+        return request
+
+    def _authorization(self) -> str:
+        """Read at each scrape: such files are renewed in place."""
+        scrape = self._scrape
+        try:
+            if scrape.token_file is not None:
+                return f"Bearer {scrape.token_file.read_text().strip()}"
+            if scrape.username:
+                password = scrape.password_file.read_text().rstrip("\n") if scrape.password_file else ""
+                return "Basic " + base64.b64encode(f"{scrape.username}:{password}".encode()).decode()
+        except OSError as error:
+            raise SourceError("denied", f"{error}: the agent must be able to read it") from error
+        return ""
+
+    def _bounded(self, response: "IO[bytes] | gzip.GzipFile") -> bytes:
+        """All of it, in time and within the limit: a socket's timeout alone lets a slow sender go on for ever."""
+        scrape, parts, size = self._scrape, [], 0
+        deadline = time.monotonic() + scrape.limit_s
+        while part := response.read(CHUNK):
+            parts.append(part)
+            size += len(part)
+            if size > scrape.max_bytes:  # refused whole: half a page would look like vanished metrics
+                limit = f"max_bytes = {scrape.max_bytes}"
+                raise SourceError("failed", f"{scrape.url} is over {limit}; narrow what it exports or raise the limit")
+            if time.monotonic() > deadline:
+                raise SourceError("timeout", f"{scrape.url} was still sending after {scrape.limit_s:g} s")
+        return b"".join(parts)
