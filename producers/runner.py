@@ -91,6 +91,8 @@ class Loop(Generic[Raw]):
         self._up.set(1)
         if reading.rows:
             self.publisher.publish(self.source.topic, reading.rows)
+        for topic, rows in reading.others.items():
+            self.publisher.publish(topic, rows)
         self._report(sample.ts, seconds, self._well(), reading.health)
         return None
 

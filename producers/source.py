@@ -7,13 +7,13 @@ Each module of sources offers `sources(agent: settings.Agent, attribution: Attri
 that the settings ask for, made without touching the system (a missing driver is found by the first `read()`).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
-State = Literal["ok", "unsupported", "failed", "gone", "timeout", "denied"]
+State = Literal["ok", "unsupported", "failed", "gone", "timeout", "denied", "paused"]
 Raw = TypeVar("Raw")
 
 STALE_PERIODS: Final = 3.0
@@ -23,8 +23,8 @@ class SourceError(Exception):
     """A read gave nothing, and `state` says which kind of nothing; the message says what to do, where that is known.
 
     `unsupported`: this host does not have it (no driver, no such file). `gone`: it was there before. `denied`: it
-    exists and may not be read. `failed`: it should have worked. Any other exception counts as `failed`, a
-    PermissionError as `denied`.
+    exists and may not be read. `failed`: it should have worked. `paused`: somebody asked for that. Any other exception
+    counts as `failed`, a PermissionError as `denied`.
     """
 
     def __init__(self, state: State, why: str) -> None:
@@ -76,10 +76,14 @@ class Sample(Generic[Raw]):
 
 @dataclass(frozen=True)
 class Reading:
-    """What a sample means: row messages of the source's topic, and the health of its subjects."""
+    """What a sample means: row messages of the source's topic, and the health of its subjects.
+
+    `others`: rows of other topics that the same read gave, by the topic's name without prefix.
+    """
 
     rows: Sequence[Message] = ()
     health: Sequence[Health] = ()
+    others: Mapping[str, Sequence[Message]] = field(default_factory=dict)
 
 
 class Source(Protocol[Raw]):
@@ -138,6 +142,11 @@ class Attribution:
     def set_jobs(self, job_of_pid: Mapping[int, str]) -> None:
         """From the job source: job_id of every process that belongs to a job."""
         self._jobs = job_of_pid
+
+    def jobs_of(self, pids: Iterable[int]) -> dict[int, str]:
+        """The job of each of these processes that is of one."""
+        jobs = self._jobs
+        return {pid: jobs[pid] for pid in pids if pid in jobs}
 
     def job_ids(self, pids: Sequence[int]) -> list[str]:
         """For a GPU's row: the jobs of these processes, each once, sorted."""

@@ -1,6 +1,8 @@
 """The plain calls of the table, prepared for one GPU."""
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from warpmeter.producers.gpu import nvml
@@ -10,6 +12,8 @@ from warpmeter.producers.gpu.table import Call
 
 COMPLETE_READS: Final = 2
 """The first read has no rates and the second has; with the slow values in both, the second is complete (`--once`)."""
+SHARED_OVER_S: Final = 2.0
+"""A GPU is shared as its processes used it in so many seconds: NVML samples them about once a second."""
 
 
 class Prepared:
@@ -75,29 +79,47 @@ class Calls:
         return None
 
 
-class ProcessReader:
-    """The processes with a compute context on a GPU, clients of an MPS server included."""
+@dataclass(frozen=True)
+class Processes:
+    """All processes of a GPU. `uses`: what each did lately, by pid; None when that is not known, or was not asked."""
 
-    def __init__(self, gpu: Handle) -> None:
+    all: tuple[GpuProcess, ...]
+    uses: Mapping[int, nvml.Use] | None = None
+
+
+class ProcessReader:
+    """The processes with a compute context on a GPU, clients of an MPS server included, and what they did lately."""
+
+    def __init__(self, gpu: Handle, now: Callable[[], float] = time.time) -> None:
         self._compute: nvml.ProcessList | None = nvml.compute_processes(gpu)
         self._mps: nvml.ProcessList | None = nvml.mps_processes(gpu)
+        self._utilization, self._now = nvml.Utilization(gpu), now
 
-    def read(self, found: Found) -> tuple[GpuProcess, ...] | Problem | None:
-        """All of them; None when the list cannot be had; a Problem ends the read of this GPU."""
+    def read(self, found: Found, over_s: float | None) -> Processes | Problem | None:
+        """All of them; None when the list cannot be had; a Problem ends the read of this GPU.
+
+        `over_s`: ask what each did in so many seconds; else that is asked only of several, who share the GPU.
+        """
         if self._compute is None:
             return None
         got = self._compute.read()
         if isinstance(got, Problem):
-            return got if got.fatal else self._without(got, found)
+            if not got.fatal:
+                self._without(got, found)
+            return got if got.fatal else None
         pids = {process.pid for process in got}
         processes = (*got, *(client for client in self._clients() if client.pid not in pids))
         found.took("processes", 1, len(processes))
-        return processes
+        asked = bool(processes) and (over_s is not None or len(processes) > 1)
+        return Processes(processes, self._uses(over_s or SHARED_OVER_S) if asked else None)
 
-    def _without(self, why: Problem, found: Found) -> Problem | None:
+    def _uses(self, over_s: float) -> Mapping[int, nvml.Use] | None:
+        got = self._utilization.read(int((self._now() - over_s) * 1e6))
+        return None if isinstance(got, Problem) else got
+
+    def _without(self, why: Problem, found: Found) -> None:
         found.failed(("processes",), why)
         self._compute = None if why.state == "unsupported" else self._compute
-        return None
 
     def _clients(self) -> tuple[GpuProcess, ...]:
         if self._mps is None:

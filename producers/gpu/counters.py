@@ -31,7 +31,7 @@ class Means:
             if isinstance(value, Problem):
                 failed.append((metric, value))
             else:
-                found.took(metric.column, metric.factor, value)
+                found.took(metric.column, metric.factor, value, "gpm")
         return self._sort_out(failed, found) if failed else {}
 
     def _sort_out(self, failed: Iterable[tuple[table.Metric, Problem]], found: Found) -> dict[str, Problem]:
@@ -46,6 +46,11 @@ class Means:
         if not self._metrics:
             self.close()
         return unsupported
+
+    def rest(self) -> None:
+        """A profiler has the counters: no mean spans this."""
+        if self._gpm is not None:
+            self._gpm.forget()
 
     def close(self) -> None:
         """Gives the samples back."""
@@ -101,8 +106,11 @@ class Counters:
         self._means = Means(gpu, None)
         self._fields = FieldReader(gpu)
 
-    def read(self, found: Found) -> Problem | None:
-        """Reads them all; a Problem ends the read of this GPU."""
+    def read(self, found: Found, profiling: bool) -> Problem | None:
+        """Reads them all; without `profiling` not GPM, which a profiler has. A Problem ends the read of this GPU."""
+        if not profiling:
+            self._means.rest()
+            return self._read_fields(found)
         unsupported = self._means.read(found)
         if isinstance(unsupported, Problem):
             return unsupported

@@ -1,25 +1,26 @@
 """One GPU or MIG instance: what it is, and what reading it once gives."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from warpmeter.producers.gpu import nvml, table
-from warpmeter.producers.gpu.calls import Calls, ProcessReader
+from warpmeter.producers.gpu.calls import Calls, Processes, ProcessReader
 from warpmeter.producers.gpu.counters import Counters, Means
 from warpmeter.producers.gpu.found import Found, Gauge
-from warpmeter.producers.gpu.nvml import GpuProcess, Handle, Problem
+from warpmeter.producers.gpu.nvml import GpuProcess, Handle, Problem, Use
 from warpmeter.producers.gpu.throughput import Throughput
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What a GPU is, read once. `index`: NVML's, of the whole GPU also for a MIG instance."""
+    """What a GPU is, read once. `index`: NVML's, of the whole GPU also for a MIG instance, and so `minor_number`."""
 
     index: int
     uuid: str
     model: str
     gpu_instance: int | None = None
     compute_instance: int | None = None
+    minor_number: int | None = None
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class GpuRaw:
     """What one read of one GPU gave, in NVML's units. A column that was not read now is in no list.
 
     `counters` become rates. `unsupported` and `failing`: columns without a value, and why.
-    `processes`: None when the list could not be had.
+    `processes`: None when the list could not be had; `uses`: what they did lately, None when not known or not asked.
+    `sources`: which source gives which column, as far as it was ever read.
     """
 
     identity: Identity
@@ -36,6 +38,8 @@ class GpuRaw:
     processes: tuple[GpuProcess, ...] | None
     unsupported: Mapping[str, Problem]
     failing: Mapping[str, Problem]
+    uses: Mapping[int, Use] | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 class _MigCounters:
@@ -44,7 +48,10 @@ class _MigCounters:
     def __init__(self, parent: Handle, gpu_instance: int) -> None:
         self._means = Means(parent, gpu_instance)
 
-    def read(self, found: Found) -> Problem | None:
+    def read(self, found: Found, profiling: bool) -> Problem | None:
+        if not profiling:
+            self._means.rest()
+            return None
         unsupported = self._means.read(found)
         if isinstance(unsupported, Problem):
             return unsupported
@@ -77,20 +84,28 @@ class Device:
         self._parts = parts
         self._found = Found()
 
-    def read(self) -> GpuRaw | Problem:
-        """Everything that is due; a Problem when the GPU is lost, NVML is down, or nothing at all could be read."""
+    def read(self, uses_over_s: float | None, profiling: bool = True) -> GpuRaw | Problem:
+        """Everything that is due; a Problem when the GPU is lost, NVML is down, or nothing at all could be read.
+
+        `uses_over_s`: also ask what each process did in so many seconds. `profiling`: with performance counters.
+        """
         found = self._found
         found.begin()
-        fatal = self._parts.calls.read(found) or self._parts.counters.read(found)
+        fatal = self._parts.calls.read(found) or self._parts.counters.read(found, profiling)
         if fatal is not None:
             return fatal
-        processes = self._parts.processes.read(found)
+        processes = self._parts.processes.read(found, uses_over_s)
         if isinstance(processes, Problem):
             return processes
         if not found.gauges and found.failing:
             return next(iter(found.failing.values()))
+        return self._raw(found, processes)
+
+    def _raw(self, found: Found, processes: Processes | None) -> GpuRaw:
+        everyone, uses = (processes.all, processes.uses) if processes else (None, None)
         unsupported, failing = dict(found.unsupported), dict(found.failing)
-        return GpuRaw(self.identity, found.gauges, found.counters, processes, unsupported, failing)
+        counters = found.counters
+        return GpuRaw(self.identity, found.gauges, counters, everyone, unsupported, failing, uses, found.sources)
 
     def close(self) -> None:
         """Gives back what NVML holds for it."""
@@ -123,5 +138,6 @@ def mig_identities(parent: Identity, handle: Handle) -> list[tuple[Identity, Han
         uuid, model, ids = nvml.uuid(mig), nvml.model(mig), nvml.instance_ids(mig)
         if isinstance(uuid, Problem) or isinstance(ids, Problem):
             continue
-        found.append((Identity(parent.index, uuid, parent.model if isinstance(model, Problem) else model, *ids), mig))
+        name = parent.model if isinstance(model, Problem) else model
+        found.append((Identity(parent.index, uuid, name, *ids, parent.minor_number), mig))
     return found

@@ -7,12 +7,15 @@ from warpmeter.producers.gpu.device import GpuRaw
 from warpmeter.producers.gpu.found import Gauge
 from warpmeter.producers.gpu.nvml import GpuProcess
 from warpmeter.producers.gpu.reader import Snapshot
+from warpmeter.producers.gpu.standing import Look
 from warpmeter.producers.source import GpuUse, Health
 
 MIB: Final = 1 << 20
 PERMILLE: Final = 1000
 TOLERATED_PERMILLE: Final = 1050
 """Means over an interval come out a little above the whole; much above is nonsense."""
+
+PAUSED: Final = "a profiler has them, as was asked for; they are read again when its time is over or it gives them back"
 
 
 def stored(column: str, value: float) -> int | None:
@@ -57,21 +60,55 @@ def health(snapshot: Snapshot, nonsense: Mapping[str, Sequence[str]]) -> list[He
         for problems in (gpu.unsupported, gpu.failing):
             found += [Health(f"{uuid}/{column}", why.state, why.why) for column, why in problems.items()]
         found += [Health(f"{uuid}/{column}", "failed", "NVML gave an impossible value") for column in nonsense[uuid]]
+    if snapshot.paused_s:
+        found.append(Health("performance counters", "paused", PAUSED))
     return found
+
+
+def members(snapshot: Snapshot) -> Iterator[tuple[GpuRaw, tuple[GpuProcess, ...]]]:
+    """The processes of every GPU and MIG instance, each once: what is in a MIG instance is not also on its GPU."""
+    cut = {gpu.identity.index for gpu in snapshot.gpus if gpu.identity.gpu_instance is not None}
+    for gpu in snapshot.gpus:
+        processes = gpu.processes or ()
+        if gpu.identity.gpu_instance is None and gpu.identity.index in cut:
+            processes = tuple(process for process in processes if process.gpu_instance is None)
+        yield gpu, processes
 
 
 def uses(snapshot: Snapshot) -> list[GpuUse]:
-    """Processes on GPUs, each once: what is in a MIG instance is not also on its GPU."""
-    cut = {gpu.identity.index for gpu in snapshot.gpus if gpu.identity.gpu_instance is not None}
-    found: list[GpuUse] = []
-    for gpu in snapshot.gpus:
-        whole_of_cut = gpu.identity.gpu_instance is None and gpu.identity.index in cut
-        for process in gpu.processes or ():
-            if not (whole_of_cut and process.gpu_instance is not None):
-                found.append(_use(gpu, process))
-    return found
+    """Processes on GPUs, each once."""
+    return [
+        GpuUse(process.pid, gpu.identity.index, gpu.identity.uuid, mebibytes(process))
+        for gpu, processes in members(snapshot)
+        for process in processes
+    ]
 
 
-def _use(gpu: GpuRaw, process: GpuProcess) -> GpuUse:
-    used = None if process.used_bytes is None else process.used_bytes // MIB
-    return GpuUse(process.pid, gpu.identity.index, gpu.identity.uuid, used)
+def mebibytes(process: GpuProcess) -> int | None:
+    """Device memory that it holds; None when the driver does not tell."""
+    return None if process.used_bytes is None else process.used_bytes // MIB
+
+
+def look(ts: float, snapshot: Snapshot) -> Look:
+    """What the XIDs that stand are held against."""
+    gpus = snapshot.gpus
+    return Look(
+        ts,
+        snapshot.loads,
+        {gpu.identity.uuid: _pids(gpu.processes) for gpu in gpus},
+        frozenset(subject for subject, why in snapshot.absent if why.state == "gone"),
+        {
+            (gpu.identity.index, gpu.identity.gpu_instance, gpu.identity.compute_instance): gpu.identity.uuid
+            for gpu in gpus
+            if gpu.identity.gpu_instance is not None
+        },
+        {gpu.identity.uuid: energy for gpu in gpus if (energy := _energy(gpu)) is not None},
+    )
+
+
+def _pids(processes: tuple[GpuProcess, ...] | None) -> frozenset[int] | None:
+    return None if processes is None else frozenset([process.pid for process in processes])
+
+
+def _energy(gpu: GpuRaw) -> float | None:
+    return next((number for column, _, number in gpu.gauges if column == "energy_joules"), None)

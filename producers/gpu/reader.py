@@ -4,12 +4,16 @@ Nothing that happens to a GPU or the driver needs a restart of the agent. A GPU 
 `gone` and looked for with back-off; a driver that went away is waited for; the others are read on.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from warpmeter.producers.gpu import nvml
+from warpmeter.producers.gpu.calls import COMPLETE_READS
 from warpmeter.producers.gpu.device import Device, GpuRaw, Identity, mig_identities, mig_instance, whole_gpu
+from warpmeter.producers.gpu.events import Listener
 from warpmeter.producers.gpu.nvml import Handle, Problem
+from warpmeter.producers.gpu.pause import Pause
+from warpmeter.producers.gpu.people import Who, who
 from warpmeter.producers.gpu.throughput import Throughput
 from warpmeter.producers.source import SourceError
 
@@ -23,11 +27,17 @@ NEW_SESSION_EVERY = 10
 class Snapshot:
     """One read of a host: what each GPU gave, and why the others gave nothing.
 
-    `absent`: by uuid, or `gpu <index>` for a GPU that was never reached.
+    `absent`: by uuid, or `gpu <index>` for a GPU that was never reached. `driver`: its version; `loads`: how often it
+    was loaded since the first read. `people`: who the processes are, at the reads that ask (`full`), else None.
+    `paused_s`: seconds for which a profiler still has the performance counters.
     """
 
     gpus: tuple[GpuRaw, ...]
     absent: tuple[tuple[str, Problem], ...]
+    driver: str = ""
+    loads: int = 0
+    people: Mapping[int, Who] | None = None
+    paused_s: float = 0.0
 
 
 class Backoff:
@@ -54,8 +64,19 @@ class Backoff:
 class Reader:
     """Reads all GPUs; made without touching NVML, used from one thread."""
 
-    def __init__(self, period_s: float, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        period_s: float,
+        monotonic: Callable[[], float],
+        listener: Listener | None = None,
+        pause: Pause | None = None,
+        proc: str = "/proc",
+    ) -> None:
+        """`listener`: is told which GPUs to listen to. `proc`: where the processes on GPUs are looked up."""
         self._slow_every = max(1, round(SLOW_PERIOD_S / period_s))
+        self._slow_s = self._slow_every * period_s
+        self._listener, self._pause, self._proc = listener or Listener(), pause or Pause(monotonic), proc
+        self._driver, self._loads = "", 0
         self._down: Problem | None = nvml.UNINITIALIZED
         self._session, self._search = Backoff(monotonic), Backoff(monotonic)
         self._throughput = Throughput()
@@ -73,12 +94,15 @@ class Reader:
             count = self._ensure_gpus()
         if isinstance(count, Problem):
             raise self._lost_session(count)
-        gpus = tuple(self._read_devices())
+        full = self._reads < COMPLETE_READS or self._reads % self._slow_every == 0
+        paused_s = self._pause.left_s
+        gpus = tuple(self._read_devices(self._slow_s if full else None, not paused_s))
         if self._down is not None and not gpus:
             raise self._lost_session(self._down)
         self._throughput.tick()
         self._reads += 1
-        return Snapshot(gpus, tuple(self._absent.items()))
+        people = who(self._proc, (each.pid for gpu in gpus for each in gpu.processes or ())) if full else None
+        return Snapshot(gpus, tuple(self._absent.items()), self._driver, self._loads, people, paused_s)
 
     def close(self) -> None:
         """Ends the session."""
@@ -99,18 +123,20 @@ class Reader:
         self._down = nvml.start()
         if self._down is None:
             self._session.reset()
-            self._count, self._reads = -1, 0
+            self._count, self._reads, self._driver = -1, 0, nvml.driver_version()
             return
         self._session.failed(LONGEST_WAIT_S if self._down == nvml.NO_LIBRARY else None)
-        if self._down == nvml.VERSION_MISMATCH and not self._throughput.stuck:
+        if self._down == nvml.VERSION_MISMATCH and not (self._throughput.stuck or self._listener.stuck):
             nvml.unload()
 
-    def _end_session(self, why: Problem) -> None:
-        """NVML must be initialised anew, which the next read does."""
+    def _end_session(self, why: Problem, reloaded: bool = True) -> None:
+        """NVML must be initialised anew, which the next read does. `reloaded`: for the driver went away."""
         for device in self._devices.values():
             device.close()
         self._devices, self._down = {}, why
+        self._loads += reloaded and why.library_down
         self._throughput.close()
+        self._listener.close()
         nvml.stop()
 
     def _lost_session(self, why: Problem) -> SourceError:
@@ -129,7 +155,8 @@ class Reader:
         searching = bool(self._absent) and self._search.due()
         if searching and self._needs_new_session():
             self._search.failed()
-            return nvml.UNINITIALIZED
+            self._end_session(nvml.UNINITIALIZED, reloaded=False)
+            return self._ensure_gpus()
         if searching or count != self._count or self._mig_changed():
             self._scan(count)
         return count
@@ -164,6 +191,8 @@ class Reader:
         self._absent = absentees(sorted(self._known - found.keys()), self._absent, unreached)
         if self._absent:
             self._search.failed()
+        whole = {uuid: (each.identity.index, each.handle) for uuid, each in found.items() if not _is_mig(uuid)}
+        self._listener.listen(whole)
 
     def _devices_of(self, identity: Identity, handle: Handle) -> Iterator[Device]:
         migs = mig_identities(identity, handle)
@@ -182,9 +211,9 @@ class Reader:
 
     # ---- reading ----
 
-    def _read_devices(self) -> Iterator[GpuRaw]:
+    def _read_devices(self, uses_over_s: float | None, profiling: bool) -> Iterator[GpuRaw]:
         for uuid, device in tuple(self._devices.items()):
-            got = device.read()
+            got = device.read(uses_over_s, profiling)
             if not isinstance(got, Problem):
                 yield got
             elif got.library_down:
@@ -202,6 +231,7 @@ class Reader:
             self._count = -1
         else:
             self._absent[uuid] = why
+            self._listener.leave(uuid)
 
 
 def _is_mig(uuid: str) -> bool:
@@ -215,7 +245,9 @@ def _identify(index: int) -> tuple[Identity, Handle] | Problem:
     uuid, model = nvml.uuid(handle), nvml.model(handle)
     if isinstance(uuid, Problem):
         return uuid
-    return Identity(index, uuid, "" if isinstance(model, Problem) else model), handle
+    minor = nvml.minor_number(handle)
+    name = "" if isinstance(model, Problem) else model
+    return Identity(index, uuid, name, minor_number=None if isinstance(minor, Problem) else minor), handle
 
 
 def absentees(missing: list[str], before: dict[str, Problem], unreached: dict[str, Problem]) -> dict[str, Problem]:

@@ -51,6 +51,21 @@ def _one(column: str, factor: float, *ways: nvml.Way, slow: bool = False) -> Cal
     return Call((column,), factor, ways, slow)
 
 
+def _slow(column: str, *ways: nvml.Way, factor: float = 1) -> Call:
+    return _one(column, factor, *ways, slow=True)
+
+
+def _threshold(which: int) -> nvml.Way:
+    return nvml.uint("nvmlDeviceGetTemperatureThreshold", which)
+
+
+def _errors(kind: int, location: int) -> nvml.Way:
+    return nvml.ull("nvmlDeviceGetMemoryErrorCounter", kind, py.NVML_VOLATILE_ECC, location)
+
+
+CORRECTED: Final = int(py.NVML_MEMORY_ERROR_TYPE_CORRECTED)
+UNCORRECTED: Final = int(py.NVML_MEMORY_ERROR_TYPE_UNCORRECTED)
+
 CALLS: Final[tuple[Call, ...]] = (
     Call(("gpu_util_permille", "mem_copy_util_permille"), 10, (nvml.UTILIZATION,)),
     Call(
@@ -91,15 +106,65 @@ CALLS: Final[tuple[Call, ...]] = (
         slow=True,
     ),
     Call(
-        ("remapped_rows_corrected", "remapped_rows_uncorrected"),
+        ("remapped_rows_corrected", "remapped_rows_uncorrected", "remap_pending", "remap_failed"),
         1,
-        (nvml.uints("nvmlDeviceGetRemappedRows", size=4, take=2),),
+        (nvml.uints("nvmlDeviceGetRemappedRows", size=4, take=4),),
         slow=True,
     ),
+    _slow("power_limit_default_deciwatts", nvml.uint("nvmlDeviceGetPowerManagementDefaultLimit"), factor=0.01),
+    Call(
+        ("power_limit_min_deciwatts", "power_limit_max_deciwatts"),
+        0.01,
+        (nvml.uints("nvmlDeviceGetPowerManagementLimitConstraints", size=2, take=2),),
+        slow=True,
+    ),
+    _slow("temperature_slowdown_celsius", _threshold(py.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN)),
+    _slow("temperature_shutdown_celsius", _threshold(py.NVML_TEMPERATURE_THRESHOLD_SHUTDOWN)),
+    _slow("graphics_clock_megahertz", nvml.uint("nvmlDeviceGetClockInfo", py.NVML_CLOCK_GRAPHICS)),
+    _slow("video_clock_megahertz", nvml.uint("nvmlDeviceGetClockInfo", py.NVML_CLOCK_VIDEO)),
+    _slow("sm_clock_max_megahertz", nvml.uint("nvmlDeviceGetMaxClockInfo", py.NVML_CLOCK_SM)),
+    _slow("mem_clock_max_megahertz", nvml.uint("nvmlDeviceGetMaxClockInfo", py.NVML_CLOCK_MEM)),
+    Call(("bar1_used_mebibytes", "bar1_total_mebibytes"), 1 / MIB, (nvml.BAR1,), slow=True),
+    _slow(
+        "nvlink_crc_errors",
+        nvml.field(py.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL),
+        nvml.link_errors(py.NVML_NVLINK_ERROR_DL_CRC_FLIT),
+    ),
+    _slow(
+        "nvlink_replay_errors",
+        nvml.field(py.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL),
+        nvml.link_errors(py.NVML_NVLINK_ERROR_DL_REPLAY),
+    ),
+    _slow(
+        "nvlink_recovery_errors",
+        nvml.field(py.NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL),
+        nvml.link_errors(py.NVML_NVLINK_ERROR_DL_RECOVERY),
+    ),
+    _slow("nvlink_links_up", nvml.links_up()),
+    _slow("ecc_enabled", nvml.uints("nvmlDeviceGetEccMode", size=2, take=1)),
+    _slow("ecc_corrected_dram_errors", _errors(CORRECTED, py.NVML_MEMORY_LOCATION_DRAM)),
+    _slow("ecc_uncorrected_dram_errors", _errors(UNCORRECTED, py.NVML_MEMORY_LOCATION_DRAM)),
+    _slow("ecc_corrected_sram_errors", _errors(CORRECTED, py.NVML_MEMORY_LOCATION_SRAM)),
+    _slow("ecc_uncorrected_sram_errors", _errors(UNCORRECTED, py.NVML_MEMORY_LOCATION_SRAM)),
+    _slow("ecc_corrected_lifetime_errors", nvml.ull("nvmlDeviceGetTotalEccErrors", CORRECTED, py.NVML_AGGREGATE_ECC)),
+    _slow(
+        "ecc_uncorrected_lifetime_errors",
+        nvml.ull("nvmlDeviceGetTotalEccErrors", UNCORRECTED, py.NVML_AGGREGATE_ECC),
+    ),
+    _slow(
+        "retired_pages_corrected",
+        nvml.retired_pages(py.NVML_PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS),
+    ),
+    _slow("retired_pages_uncorrected", nvml.retired_pages(py.NVML_PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR)),
+    _slow("persistence_mode", nvml.uint("nvmlDeviceGetPersistenceMode")),
+    _slow("compute_mode", nvml.uint("nvmlDeviceGetComputeMode")),
+    _slow("pcie_link_generation_max", nvml.uint("nvmlDeviceGetMaxPcieLinkGeneration")),
+    _slow("pcie_link_width_max", nvml.uint("nvmlDeviceGetMaxPcieLinkWidth")),
 )
 
 # Per cent to permille; MiB/s to MB/s.
 METRICS: Final[tuple[Metric, ...]] = (
+    Metric("graphics_active_permille", 10, py.NVML_GPM_METRIC_GRAPHICS_UTIL),
     Metric("sm_active_permille", 10, py.NVML_GPM_METRIC_SM_UTIL),
     Metric("sm_occupancy_permille", 10, py.NVML_GPM_METRIC_SM_OCCUPANCY),
     Metric("tensor_active_permille", 10, py.NVML_GPM_METRIC_ANY_TENSOR_UTIL),

@@ -150,6 +150,8 @@ ALTER TABLE {{ name(table) }} {{ on_cluster }}
 {% endfor %}
 {% endmacro %}
 
+{% macro throttled(bits) %}arrayFilter((name, bit) -> bitAnd(ifNull({{ bits }}, 0), bit) != 0, ['gpu_idle', 'applications_clocks_setting', 'sw_power_cap', 'hw_slowdown', 'sync_boost', 'sw_thermal_slowdown', 'hw_thermal_slowdown', 'hw_power_brake_slowdown', 'display_clock_setting'], [1, 2, 4, 8, 16, 32, 64, 128, 256]){% endmacro %}
+
 {% macro ratios(metrics) %}
 {% for column, type, codec, si, factor, meaning in metrics if column.endswith("_permille") %}
 ifNull(`{{ column }}` <= 1000, 1){{ " AND " if not loop.last }}
@@ -160,6 +162,7 @@ ifNull(`{{ column }}` <= 1000, 1){{ " AND " if not loop.last }}
 
 {{ alter("gpu_samples", added(gpu_metrics) ~ ",
     ADD COLUMN IF NOT EXISTS `job_share_permille` Array(UInt16) COMMENT 'of the GPU by each of job_ids, in their order; empty when not known' CODEC(ZSTD(1)),
+    ADD COLUMN IF NOT EXISTS `throttled_by` Array(String) ALIAS " ~ throttled("throttle_reasons") ~ " COMMENT 'the reasons that hold the clocks down, as NVML calls them',
     ADD COLUMN IF NOT EXISTS `job_share` Array(Float64) ALIAS arrayMap(share -> share / 1000, job_share_permille) COMMENT 'of the GPU by each of job_ids',
     ADD COLUMN IF NOT EXISTS `column_sources` Map(LowCardinality(String), String) COMMENT 'column to nvml, gpm, dcgm; at the start, at a change and every 10 minutes' CODEC(ZSTD(1)),
     ADD COLUMN IF NOT EXISTS `driver_version` LowCardinality(String) COMMENT 'sent with column_sources' CODEC(ZSTD(1))") }}

@@ -3,8 +3,10 @@
 
 {% macro silent(last, period_ms) %}{{ last }} < now64(3) - INTERVAL greatest(60, intDiv(6 * toInt64({{ period_ms }}), 1000)) SECOND{% endmacro %}
 
+{% macro throttled(bits) %}arrayFilter((name, bit) -> bitAnd(ifNull({{ bits }}, 0), bit) != 0, ['gpu_idle', 'applications_clocks_setting', 'sw_power_cap', 'hw_slowdown', 'sync_boost', 'sw_thermal_slowdown', 'hw_thermal_slowdown', 'hw_power_brake_slowdown', 'display_clock_setting'], [1, 2, 4, 8, 16, 32, 64, 128, 256]){% endmacro %}
+
 -- source_health_now: one row a source and subject (empty: the source itself). `state` is its last word: ok, unsupported,
--- failed, gone, timeout, denied; an agent repeats what is not ok (each 10 s, unsupported subjects each 10 min, which is
+-- failed, gone, timeout, denied, paused; an agent repeats what is not ok (each 10 s, unsupported subjects each 10 min, which is
 -- the period of such a row), so a subject it no longer names is ok again.
 -- `silent` tells that the last word is old, because its host or agent is gone.
 CREATE OR REPLACE VIEW {{ name("source_health_now") }} {{ on_cluster }} AS
@@ -32,7 +34,8 @@ FROM
 
 -- gpus: one row a GPU or MIG instance. `state`: gone (its host says that it fell off the bus or left the driver's list),
 -- silent (nobody says anything), ok. `idle_since` is set while it is idle: known to be below 5 %, and when it last was
--- not; a GPU never seen busy is idle since it was first seen.
+-- not; a GPU never seen busy is idle since it was first seen. `throttled_by`: the reasons that hold its clocks down, by
+-- NVML's names (nvmlClocksEventReasons).
 CREATE OR REPLACE VIEW {{ name("gpus") }} {{ on_cluster }} AS
 SELECT
     seen.host AS host,
@@ -58,6 +61,7 @@ SELECT
     last.power_limit_deciwatts / 10 AS power_limit_watts,
     last.temperature_celsius AS temperature_celsius,
     last.throttle_reasons AS throttle_reasons,
+    {{ throttled("last.throttle_reasons") }} AS throttled_by,
     last.ecc_uncorrected_errors AS ecc_uncorrected_errors,
     last.processes AS processes,
     if(known_at = last_at AND ifNull(busy_at < known_at, 1), coalesce(busy_at, first_at), NULL) AS idle_since

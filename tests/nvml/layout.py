@@ -10,7 +10,7 @@ SOURCES: Final = (HERE / "nvml_stub.c", HERE / "values.def")
 VALUES: Final = tuple(re.findall(r"^X\((\w+)\)", SOURCES[1].read_text(), re.MULTILINE))
 
 MAX_GPUS, MAX_MIGS, MAX_PROCESSES, MAX_FIELDS, MAX_GPM, MAX_EVENTS = 16, 8, 64, 320, 128, 16
-MAX_RULES, MAX_FUNCTIONS, MAGIC = 32, 160, 0x4E564D4C
+MAX_RULES, MAX_FUNCTIONS, MAGIC = 96, 160, 0x4E564D4C
 NONE: Final = 0xFFFFFFFF
 
 
@@ -77,7 +77,10 @@ class RawFunction(ctypes.Structure):
 
 
 class RawEvent(ctypes.Structure):
-    _fields_ = (("gpu", ctypes.c_uint32), ("pad", ctypes.c_uint32), ("xid", ctypes.c_uint64))
+    _fields_ = (
+        *((name, ctypes.c_uint32) for name in ("gpu", "gpu_instance", "compute_instance", "pad")),
+        ("xid", ctypes.c_uint64),
+    )
 
 
 class RawControl(ctypes.Structure):

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 enum { MAX_GPUS = 16, MAX_MIGS = 8, MAX_PROCESSES = 64, MAX_FIELDS = 320, MAX_GPM = 128, MAX_EVENTS = 16 };
-enum { MAX_RULES = 32, MAX_FUNCTIONS = 160, MAGIC = 0x4e564d4c };
+enum { MAX_RULES = 96, MAX_FUNCTIONS = 160, MAGIC = 0x4e564d4c };
 
 enum Key {
 #define X(name) V_##name,
@@ -83,7 +83,7 @@ typedef struct {
 } Function;
 
 typedef struct {
-    uint32_t gpu, pad;
+    uint32_t gpu, gpu_instance, compute_instance, pad; /* instances all ones: none */
     uint64_t xid;
 } Event;
 
@@ -406,6 +406,11 @@ nvmlReturn_t nvmlDeviceGetFanSpeed_v2(Handle *h, unsigned fan, unsigned *out) {
     if (code) return code;
     return fan < fans ? plain_uint(h, V_fan_speed, out) : INVALID_ARGUMENT;
 }
+nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(Handle *h, unsigned *least, unsigned *most) {
+    ENTER(h);
+    nvmlReturn_t code = plain_uint(h, V_power_min_limit, least);
+    return code ? code : plain_uint(h, V_power_max_limit, most);
+}
 nvmlReturn_t nvmlDeviceGetClockInfo(Handle *h, unsigned type, unsigned *out) {
     ENTER(h);
     static const enum Key keys[] = {V_clock_graphics, V_clock_sm, V_clock_memory, V_clock_video};
@@ -511,6 +516,15 @@ nvmlReturn_t nvmlDeviceGetTotalEccErrors(Handle *h, unsigned type, unsigned coun
                                         {V_ecc_uncorrected_volatile, V_ecc_uncorrected_aggregate}};
     return plain_ull(h, keys[type][counter], out);
 }
+/* Locations: 2 device memory (DRAM), 7 SRAM. */
+nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(Handle *h, unsigned type, unsigned counter, unsigned location, unsigned long long *out) {
+    ENTER(h);
+    if (type > 1 || counter > 1 || location > 7) return INVALID_ARGUMENT;
+    if (counter != 0 || (location != 2 && location != 7)) return NOT_SUPPORTED;
+    static const enum Key keys[2][2] = {{V_ecc_corrected_dram, V_ecc_corrected_sram},
+                                        {V_ecc_uncorrected_dram, V_ecc_uncorrected_sram}};
+    return plain_ull(h, keys[type][location == 7], out);
+}
 nvmlReturn_t nvmlDeviceGetRemappedRows(Handle *h, unsigned *correctable, unsigned *uncorrectable, unsigned *pending, unsigned *failure) {
     ENTER(h);
     nvmlReturn_t code = plain_uint(h, V_remapped_correctable, correctable);
@@ -528,6 +542,27 @@ nvmlReturn_t nvmlDeviceGetRetiredPages(Handle *h, unsigned cause, unsigned *coun
     if (room < pages) return INSUFFICIENT_SIZE;
     for (unsigned i = 0; addresses && i < pages; i++) addresses[i] = i;
     return SUCCESS;
+}
+
+/* ---- NVLink -------------------------------------------------------------------------------- */
+
+/* The last links are down; a link beyond them does not exist. */
+static nvmlReturn_t link_of(const Handle *h, unsigned link, unsigned *up) {
+    unsigned links, down = 0;
+    nvmlReturn_t code = plain_uint(h, V_nvlinks, &links);
+    if (code) return code;
+    if (link >= links) return INVALID_ARGUMENT;
+    plain_uint(h, V_nvlinks_down, &down);
+    *up = link < links - down;
+    return SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetNvLinkState(Handle *h, unsigned link, unsigned *out) { ENTER(h); return link_of(h, link, out); }
+nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(Handle *h, unsigned link, unsigned counter, unsigned long long *out) {
+    ENTER(h);
+    static const enum Key keys[] = {V_nvlink_replay, V_nvlink_recovery, V_nvlink_crc_flit};
+    unsigned up;
+    nvmlReturn_t code = counter < 3 ? link_of(h, link, &up) : INVALID_ARGUMENT;
+    return code ? code : plain_ull(h, keys[counter], out);
 }
 
 /* ---- field values -------------------------------------------------------------------------- */
@@ -587,12 +622,22 @@ PROCESSES(nvmlDeviceGetComputeRunningProcesses, COMPUTE)
 PROCESSES(nvmlDeviceGetGraphicsRunningProcesses, GRAPHICS)
 PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses, MPS)
 
+/* Did something after `since`, in microseconds of UTC; as of 1: all the time. */
+static int worked(const Process *p, unsigned long long since) {
+    if (!p->kind || !(p->sm_util | p->memory_util | p->encoder_util | p->decoder_util)) return 0;
+    return p->seen_us == 1 || p->seen_us > since;
+}
+static int cut(const Handle *h) {
+    unsigned mig = 0;
+    return h->mig >= 0 || (!plain_uint(h, V_mig_mode, &mig) && mig);
+}
 nvmlReturn_t nvmlDeviceGetProcessUtilization(Handle *h, ProcessSample *out, unsigned *count, unsigned long long since) {
     ENTER(h);
+    if (cut(h)) return NOT_SUPPORTED;
     unsigned room = *count, found = 0;
     for (int i = 0; i < MAX_PROCESSES; i++) {
         Process *p = &control->gpus[h->gpu].processes[i];
-        if (!p->kind || p->seen_us <= since) continue;
+        if (!worked(p, since)) continue;
         if (out && found < room)
             out[found] = (ProcessSample){p->pid, p->seen_us, p->sm_util, p->memory_util, p->encoder_util, p->decoder_util};
         found++;
@@ -603,10 +648,12 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(Handle *h, ProcessSample *out, unsi
 }
 nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(Handle *h, ProcessUses *out) {
     ENTER(h);
+    if (out->version != (sizeof *out | 1u << 24)) return VERSION_MISMATCH;
+    if (cut(h)) return NOT_SUPPORTED;
     unsigned room = out->count, found = 0;
     for (int i = 0; i < MAX_PROCESSES; i++) {
         Process *p = &control->gpus[h->gpu].processes[i];
-        if (!p->kind || p->seen_us <= out->since) continue;
+        if (!worked(p, out->since)) continue;
         if (out->samples && found < room)
             out->samples[found] = (ProcessUse){p->seen_us, p->pid, p->sm_util, p->memory_util, p->encoder_util, p->decoder_util, 0, 0};
         found++;
@@ -708,21 +755,28 @@ nvmlReturn_t nvmlGpmMetricsGet(GpmMetrics *out) {
 
 /* ---- events: XIDs -------------------------------------------------------------------------- */
 
-nvmlReturn_t nvmlEventSetCreate(void **set) { ENTER(NULL); *set = calloc(1, 1); return SUCCESS; }
+/* A set is the GPUs registered with it. */
+nvmlReturn_t nvmlEventSetCreate(void **set) { ENTER(NULL); *set = calloc(MAX_GPUS, 1); return SUCCESS; }
 nvmlReturn_t nvmlEventSetFree(void *set) { free(set); return SUCCESS; }
 nvmlReturn_t nvmlDeviceGetSupportedEventTypes(Handle *h, unsigned long long *out) { ENTER(h); *out = 8; return SUCCESS; }
 nvmlReturn_t nvmlDeviceRegisterEvents(Handle *h, unsigned long long types, void *set) {
     ENTER(h);
-    (void)types;
-    return set ? SUCCESS : INVALID_ARGUMENT;
+    if (!set || !(types & 8)) return INVALID_ARGUMENT;
+    ((char *)set)[h->gpu] = 1;
+    return SUCCESS;
 }
 nvmlReturn_t nvmlEventSetWait_v2(void *set, EventData *out, unsigned timeout_ms) {
     ENTER(NULL);
     if (!set) return INVALID_ARGUMENT;
-    if (control->events_read == control->events_written) wait_seconds(timeout_ms / 1e3);
-    if (control->events_read == control->events_written) return TIMEOUT;
+    double until = monotonic_s() + timeout_ms / 1e3;
+    while (control->events_read == control->events_written) {
+        double left = until - monotonic_s();
+        if (left <= 0) return TIMEOUT;
+        wait_seconds(left < 0.02 ? left : 0.02);
+    }
     Event *event = &control->events[control->events_read++ % MAX_EVENTS];
+    if (!((char *)set)[event->gpu]) return TIMEOUT;
     Handle *handle = &handles[event->gpu][MAX_MIGS];
-    *out = (EventData){handle, 8, event->xid, 0xffffffff, 0xffffffff};
+    *out = (EventData){handle, 8, event->xid, event->gpu_instance, event->compute_instance};
     return SUCCESS;
 }

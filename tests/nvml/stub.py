@@ -382,10 +382,11 @@ class NvmlStub:
         """Calls by function."""
         return {entry.name.decode(): sum(entry.calls) for entry in self._raw.functions if entry.name}
 
-    def xid(self, gpu: int, xid: int) -> None:
-        """A critical error event of a GPU, for who waits for it."""
+    def xid(self, gpu: int, xid: int, gpu_instance: int = NONE, compute_instance: int = NONE) -> None:
+        """A critical error event of a GPU or MIG instance, for who waits for it."""
         event = self._raw.events[self._raw.events_written % MAX_EVENTS]
         event.gpu, event.xid = gpu, xid
+        event.gpu_instance, event.compute_instance = gpu_instance, compute_instance
         self._raw.events_written += 1
 
 
@@ -424,8 +425,14 @@ def hopper(gpu: Gpu, raw: RawGpu, index: int) -> None:
         remapped_pending=0, remapped_failure=0, violation_power=0, violation_thermal=0,
         mig_mode=0, gpm_supported=1, architecture=9, compute_capability=90, minor_number=index, numa_node=index // 4,
         persistence_mode=1, compute_mode=0, cores=16896,
+        power_min_limit=200_000, power_max_limit=700_000, ecc_corrected_dram=7 + index, ecc_uncorrected_dram=index,
+        ecc_corrected_sram=3, ecc_uncorrected_sram=0, nvlinks=18, nvlinks_down=index, nvlink_replay=1,
+        nvlink_recovery=2, nvlink_crc_flit=3,
     )  # fmt: skip
     gpu.set_field(pynvml.NVML_FI_DEV_MEMORY_TEMP, 70 + index)
+    gpu.set_field(pynvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL, 100 + index)
+    gpu.set_field(pynvml.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL, 20 + index)
+    gpu.set_field(pynvml.NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL, index)
     for metric, value in GPM_DEFAULTS.items():
         gpu.set_gpm(metric, value + index)
     gpu.set_processes(Process(10_000 + index, (39_000 + index) * MIB))

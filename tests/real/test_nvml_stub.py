@@ -162,7 +162,7 @@ def test_processes_of_each_kind(stub: NvmlStub) -> None:
     assert [p.pid for p in nvml.nvmlDeviceGetMPSComputeRunningProcesses_v3(gpu)] == [14]
     assert [p.pid for p in nvml.nvmlDeviceGetComputeRunningProcesses_v2(gpu)] == [11, 12]
     samples = nvml.nvmlDeviceGetProcessUtilization(gpu, 0)
-    assert [(s.pid, s.smUtil) for s in samples] == [(11, 70), (12, 0), (13, 0), (14, 0)]
+    assert [(s.pid, s.smUtil) for s in samples] == [(11, 70)]  # only who did something, as NVML says
     stub.gpus[0].set_processes()
     assert nvml.nvmlDeviceGetComputeRunningProcesses(gpu) == []
 

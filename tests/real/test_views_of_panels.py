@@ -142,3 +142,10 @@ def test_a_job_shows_its_ranks_and_who_is_charged(tables: Client) -> None:
     assert one(tables, "SELECT account FROM jobs") == "night"
     land(tables, "job-events", [event(NOW - 9, "c", 7, labels={"namespace": "ml", "queue": "night", "account": "lab"})])
     assert one(tables, "SELECT account FROM jobs") == "lab"
+
+
+def test_why_clocks_are_held_down_has_names(tables: Client) -> None:
+    land(tables, "gpu-samples", [gpu(NOW - 2, throttle_reasons=0x1 | 0x4 | 0x40), gpu(NOW - 2, "b")])
+    named = ["gpu_idle", "sw_power_cap", "hw_thermal_slowdown"]
+    for table in ("gpus", "gpu_samples"):
+        assert ask(tables, f"SELECT host, throttled_by FROM {table} ORDER BY host") == [("a", named), ("b", [])]

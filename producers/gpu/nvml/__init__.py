@@ -6,27 +6,40 @@ objects at every call; here each call of each GPU is prepared once and then cost
 A failed call is a value (`Problem`), never an exception.
 """
 
+from warpmeter.producers.gpu.nvml.events import (
+    Event,
+    EventSet,
+    address,
+)
 from warpmeter.producers.gpu.nvml.fields import (
     Fields,
     Single,
+    field,
 )
 from warpmeter.producers.gpu.nvml.gpm import (
     Gpm,
 )
 from warpmeter.producers.gpu.nvml.library import (
     Handle,
+    bus_id,
     count,
+    driver_version,
     handle,
     instance_ids,
     mig_enabled,
     mig_handle,
     mig_slots,
+    minor_number,
     model,
     same,
     start,
     stop,
     unload,
     uuid,
+)
+from warpmeter.producers.gpu.nvml.links import (
+    link_errors,
+    links_up,
 )
 from warpmeter.producers.gpu.nvml.problem import (
     NO_FUNCTION,
@@ -38,12 +51,16 @@ from warpmeter.producers.gpu.nvml.problem import (
     Problem,
 )
 from warpmeter.producers.gpu.nvml.processes import (
+    IDLE,
     GpuProcess,
     ProcessList,
+    Use,
+    Utilization,
     compute_processes,
     mps_processes,
 )
 from warpmeter.producers.gpu.nvml.ways import (
+    BAR1,
     MEMORY_V1,
     MEMORY_V2,
     TEMPERATURE_V,
@@ -51,12 +68,27 @@ from warpmeter.producers.gpu.nvml.ways import (
     Numbers,
     Read,
     Way,
+    retired_pages,
     uint,
     uints,
     ull,
 )
 
 __all__ = [
+    "BAR1",
+    "IDLE",
+    "Event",
+    "EventSet",
+    "Use",
+    "Utilization",
+    "address",
+    "bus_id",
+    "driver_version",
+    "field",
+    "link_errors",
+    "links_up",
+    "minor_number",
+    "retired_pages",
     "NOT_LISTED",
     "NO_FUNCTION",
     "NO_LIBRARY",

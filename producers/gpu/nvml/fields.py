@@ -7,6 +7,7 @@ import pynvml as py
 
 from warpmeter.producers.gpu.nvml.library import Handle, function
 from warpmeter.producers.gpu.nvml.problem import NO_FUNCTION, Problem, problem
+from warpmeter.producers.gpu.nvml.ways import Numbers, Read, Way
 
 # NVML_VALUE_TYPE_* in order.
 _MEMBERS: Final = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
@@ -42,3 +43,20 @@ class Fields:
             return problem(value.nvmlReturn)
         number: float = getattr(value.value, _MEMBERS[value.valueType])
         return number
+
+
+def field(number: int, scope: int = 0) -> Way:
+    """One field value (NVML_FI_*) in a call of its own: for what is seldom read."""
+
+    def prepare(gpu: Handle) -> Read | None:
+        fields = Fields(gpu, ((number, scope),))
+
+        def read() -> Numbers | Problem:
+            got = fields.read()
+            if isinstance(got, Problem):
+                return got
+            return got[0] if isinstance(got[0], Problem) else (got[0],)
+
+        return read
+
+    return prepare

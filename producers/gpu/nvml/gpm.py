@@ -60,7 +60,7 @@ class Gpm:
         code = self._sample(after)
         if code:
             self._spare.append(after)
-            self._forget()
+            self.forget()
             return problem(code)
         self._before = after
         if before is None:
@@ -75,7 +75,8 @@ class Gpm:
             return self._take(self._gpu, into)
         return self._take(self._gpu, ctypes.c_uint(self._instance), into)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """The next read is as the first."""
         if self._before is not None:
             self._spare.append(self._before)
         self._before = None
@@ -98,7 +99,7 @@ class Gpm:
 
     def close(self) -> None:
         """Gives the samples back."""
-        self._forget()
+        self.forget()
         while self._spare:
             sample = self._spare.pop()
             if self._free is not None:

@@ -93,6 +93,25 @@ def model(gpu: Handle) -> str | Problem:
     return _text("nvmlDeviceGetName", gpu)
 
 
+def minor_number(gpu: Handle) -> int | Problem:
+    """Of its device file, /dev/nvidia<minor>."""
+    return _uint("nvmlDeviceGetMinorNumber", gpu)
+
+
+def bus_id(gpu: Handle) -> str:
+    """Its PCI address as the kernel's log writes it, `0000:18:00`; empty when it is not told."""
+    call, out = function("nvmlDeviceGetPciInfo_v3"), py.nvmlPciInfo_t()
+    if call is None or call(gpu, ctypes.byref(out)):
+        return ""
+    return f"{out.domain:04x}:{out.bus:02x}:{out.device:02x}"
+
+
+def driver_version() -> str:
+    """Of the driver that is loaded; empty when it is not told."""
+    got = _text("nvmlSystemGetDriverVersion")
+    return "" if isinstance(got, Problem) else got
+
+
 def mig_enabled(gpu: Handle) -> bool | Problem:
     """Whether the GPU is cut into MIG instances now."""
     call, current, pending = function("nvmlDeviceGetMigMode"), ctypes.c_uint(), ctypes.c_uint()

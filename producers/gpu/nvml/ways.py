@@ -75,6 +75,25 @@ def uints(name: str, size: int, take: int) -> Way:
     return prepare
 
 
+def retired_pages(cause: int) -> Way:
+    """How many pages were retired for a cause; their addresses are not asked for."""
+
+    def prepare(gpu: Handle) -> Read | None:
+        call, count, given = function("nvmlDeviceGetRetiredPages"), ctypes.c_uint(), ctypes.c_uint(cause)
+        ref = ctypes.byref(count)
+        if call is None:
+            return None
+
+        def read() -> Numbers | Problem:
+            count.value = 0
+            code = call(gpu, given, ref, None)
+            return problem(code) if code not in (0, py.NVML_ERROR_INSUFFICIENT_SIZE) else (count.value,)
+
+        return read
+
+    return prepare
+
+
 def struct(name: str, make: Callable[[], ctypes.Structure], *fields: str) -> Way:
     """`name(gpu, struct *)`; `make` gives the struct with its version and selector set."""
 
@@ -103,6 +122,10 @@ class _Memory(ctypes.Structure):
     _fields_ = tuple(py.c_nvmlMemory_t._fields_)
 
 
+class _Bar1(ctypes.Structure):
+    _fields_ = tuple(py.c_nvmlBAR1Memory_t._fields_)
+
+
 class _MemoryV2(ctypes.Structure):
     _fields_ = tuple(py.c_nvmlMemory_v2_t._fields_)
 
@@ -111,6 +134,7 @@ class _Temperature(ctypes.Structure):
     _fields_ = tuple(py.c_nvmlTemperature_v1_t._fields_)
 
 
+BAR1: Final = struct("nvmlDeviceGetBAR1MemoryInfo", _Bar1, "bar1Used", "bar1Total")
 UTILIZATION: Final = struct("nvmlDeviceGetUtilizationRates", _Utilization, "gpu", "memory")
 MEMORY_V2: Final = struct(
     "nvmlDeviceGetMemoryInfo_v2", lambda: _MemoryV2(version=py.nvmlMemory_v2), "used", "total", "reserved"
