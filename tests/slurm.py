@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.brokers.process import free_ports
+from tests.brokers.process import free_ports, spawn
 from tests.wait import until
 
 DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch", "srun")
@@ -111,10 +111,7 @@ class Slurm:
     def _spawn(self, *line: str) -> None:
         path = shutil.which(line[0], path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
         assert path is not None
-        with (self.folder / f"{line[0]}.out").open("wb") as out:
-            self._processes.append(
-                subprocess.Popen([path, *line[1:]], env=self.environ, stdout=out, stderr=subprocess.STDOUT)
-            )
+        self._processes.append(spawn([path, *line[1:]], self.folder / f"{line[0]}.out", self.environ))
 
     def _said(self, what: str) -> str:
         return f"{what}; see {self.folder}/*.log and *.out"

@@ -10,7 +10,9 @@ from tests import slurm
 from tests.real import agents
 from tests.real.up import up
 from tests.wait import until
+from warpmeter.settings import Kafka
 
+NOWHERE = Kafka(bootstrap_servers="127.0.0.1:1")
 pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(slurm.missing()), reason=slurm.missing())]
 
 SCRIPT = """
@@ -35,8 +37,8 @@ def test_a_two_task_job_is_one_job_and_ends_within_15_s_of_its_end(cluster: slur
         mine = f"FROM jobs WHERE job_id = '{job}'"
         until(lambda: running.query(f"SELECT 1 {mine} AND state = 'running' AND ranks = [0, 1]"), "both ranks", 60)
         rows = running.query(
-            "SELECT scheduler, name, user, account, world_size, length(hosts), labels['partition'], labels['node_list'], "
-            f"labels['cluster'], ended_at IS NULL {mine}"
+            "SELECT scheduler, name, user, account, world_size, length(hosts), labels['partition'], "
+            f"labels['node_list'], labels['cluster'], ended_at IS NULL {mine}"
         )
         assert rows == [("slurm", "llama", "nobody", "nlp", 2, 1, "h100", cluster.node, "test", True)]
         until((cluster.folder / "ended").exists, "the job to end", 60)
@@ -57,9 +59,7 @@ def test_the_tasks_of_an_array_keep_their_array(cluster: slurm.Slurm, tmp_path: 
     job = cluster.submit('/usr/bin/python3 -c "import time; time.sleep(60)"', "--array=3-4", "--cpus-per-task=1")
     until(lambda: cluster.run("squeue", "--noheader", "--states=RUNNING").count("job.sh") == 2, "both tasks", 60)
     try:
-        done = agents.output(
-            agents.settings(tmp_path, agents.Kafka(bootstrap_servers="127.0.0.1:1")), "--once", "--json"
-        )
+        done = agents.output(agents.settings(tmp_path, NOWHERE), "--once", "--json")
         rows = [row for row in agents.json_rows(done.stdout)["job-events"] if row["scheduler"] == "slurm"]
         tasks = {row["job_id"]: (row["labels"]["array_job"], row["labels"]["array_task"]) for row in rows}
         assert sorted(tasks.values()) == [(str(job), "3"), (str(job), "4")]
