@@ -1,14 +1,17 @@
-"""NICs and whole disks, from /proc/net/dev, /proc/diskstats and /sys.
+"""NICs and whole disks, from /proc/net/dev, /proc/diskstats and /sys; what adapters count themselves is of `ethtool`.
 
 Formats: proc(5), Documentation/admin-guide/iostats.rst of the kernel.
 """
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from warpmeter.producers import files
+from warpmeter.producers.counters import whole
+from warpmeter.producers.ethtool import Adapters, Counts, Look, ethtool_columns
 from warpmeter.producers.source import AnySource, Attribution, Reading, Sample
 from warpmeter.schemas.generated.device_samples_pb2 import Envelope
 from warpmeter.settings import Agent
@@ -43,10 +46,20 @@ UINT32_MAX: Final = 0xFFFF_FFFF
 
 @dataclass(frozen=True)
 class Link:
-    """What a NIC negotiated; None when it does not say (a virtual one, or none plugged in)."""
+    """What a NIC negotiated; None when it does not say (a virtual one, or none plugged in).
+
+    `changes`: times that it went up or down. `index`: of the interface, never given to another. `physical`: there is
+    an adapter behind it.
+    """
 
     megabits_per_s: int | None
     up: bool | None
+    changes: int | None = None
+    index: int | None = None
+    physical: bool = False
+
+
+NO_LOOK: Final = Look({})
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,7 @@ class DevicesRaw:
     net_dev: bytes
     diskstats: bytes | None
     links: Mapping[str, Link]
+    adapters: Look = NO_LOOK
 
 
 class DeviceSource:
@@ -65,7 +79,8 @@ class DeviceSource:
     topic = "device-samples"
     timeout_s = 5.0
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, adapters: Adapters | None = None) -> None:
+        """`adapters`: asked for what adapters count, unless the settings say not to."""
         self.period_s = agent.device_interval_s
         self._host = agent.host
         self._sys = files.below(agent.root, "sys")
@@ -73,15 +88,20 @@ class DeviceSource:
         self._net_dev = files.of_network(agent.root, "dev")
         self._links: dict[str, Link] = {}
         self._reads_to_links = 0
+        self._adapters = (adapters or Adapters()) if agent.ethtool else None
 
     def read(self) -> DevicesRaw:
         """Read the files; raises OSError when there is no /proc/net/dev."""
         net_dev = files.read(self._net_dev)
         if self._reads_to_links <= 0:
-            self._links = {nic: read_link(self._sys, nic) for nic in nics(net_dev)}
+            self._ask_for_links(net_dev)
             self._reads_to_links = max(1, round(LINKS_EVERY_S / self.period_s))
         self._reads_to_links -= 1
-        return DevicesRaw(net_dev, files.optional(self._diskstats), self._links)
+        diskstats = files.optional(self._diskstats)
+        physical = [nic for nic, link in self._links.items() if link.physical]
+        return DevicesRaw(
+            net_dev, diskstats, self._links, self._adapters.look(physical) if self._adapters else Look({})
+        )
 
     def parse(self, sample: Sample[DevicesRaw], before: Sample[DevicesRaw] | None) -> Reading:
         """A row for each device that is there now."""
@@ -89,23 +109,39 @@ class DeviceSource:
         then = before.raw if before is not None else None
         old_nics = nics(then.net_dev) if then else {}
         old_disks = disks(then.diskstats) if then else {}
+        old_counts: Mapping[str, Counts] = then.adapters.counts if then else {}
+        counts = raw.adapters.counts
         period_ms = sample.covers_ms(before)
 
         def row(kind: str, device: str, columns: Columns) -> DeviceSample:
             return DeviceSample(host=self._host, ts=sample.ts, period_ms=period_ms, kind=kind, device=device, **columns)
 
         rows = [
-            row("nic", nic, nic_columns(old_nics.get(nic), now, elapsed, raw.links.get(nic)))
+            row(
+                "nic",
+                nic,
+                nic_columns(old_nics.get(nic), now, elapsed, raw.links.get(nic))
+                | ethtool_columns(old_counts.get(nic), counts.get(nic), elapsed),
+            )
             for nic, now in nics(raw.net_dev).items()
         ]
         rows += [
             row("disk", disk, disk_columns(old_disks.get(disk), now, elapsed))
             for disk, now in disks(raw.diskstats).items()
         ]
-        return Reading(rows)
+        return Reading(rows, raw.adapters.health)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """End the thread that asks the adapters."""
+        if self._adapters:
+            self._adapters.close()
+
+    def _ask_for_links(self, net_dev: bytes) -> None:
+        links = {nic: read_link(self._sys, nic) for nic in nics(net_dev)}
+        for nic, link in links.items():
+            if self._adapters and nic in self._links and self._links[nic].index != link.index:
+                self._adapters.forget(nic)
+        self._links = links
 
 
 def sources(agent: Agent, attribution: Attribution) -> Sequence[AnySource]:  # noqa: ARG001 - as of all source modules
@@ -115,10 +151,15 @@ def sources(agent: Agent, attribution: Attribution) -> Sequence[AnySource]:  # n
 
 def read_link(sys: str, nic: str) -> Link:
     """Ask /sys for the link of a NIC."""
-    speed = files.optional(f"{sys}/class/net/{nic}/speed")
-    state = (files.optional(f"{sys}/class/net/{nic}/operstate") or b"").strip()
-    megabits = int(speed) if speed and speed.strip().isdigit() else None
-    return Link(megabits or None, {b"up": True, b"down": False, b"lowerlayerdown": False}.get(state))
+    folder = f"{sys}/class/net/{nic}"
+    state = (files.optional(f"{folder}/operstate") or b"").strip()
+    return Link(
+        megabits_per_s=whole(files.optional(f"{folder}/speed")) or None,
+        up={b"up": True, b"down": False, b"lowerlayerdown": False}.get(state),
+        changes=whole(files.optional(f"{folder}/carrier_changes")),
+        index=whole(files.optional(f"{folder}/ifindex")),
+        physical=os.path.exists(f"{folder}/device"),  # noqa: PTH110 - cheap
+    )
 
 
 def nics(net_dev: bytes) -> Counters:
@@ -145,7 +186,11 @@ def nic_columns(old: Sequence[int] | None, new: Sequence[int], elapsed_s: float 
     """Rates between two reads, and the link."""
     columns: Columns = {}
     if link is not None:
-        columns |= {"link_megabits_per_s": link.megabits_per_s, "link_up": link.up}
+        columns |= {
+            "link_megabits_per_s": link.megabits_per_s,
+            "link_up": link.up,
+            "carrier_changes": link.changes,
+        }
     if old is None or not elapsed_s:
         return columns
     for way, offset in (("rx", 0), ("tx", TX)):
