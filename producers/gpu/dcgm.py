@@ -85,6 +85,15 @@ def value(column: str, number: float, by: float) -> Any:
     return bool(whole) if kind == FieldDescriptor.TYPE_BOOL else whole
 
 
+def read_gpus(page: Page, ts: float) -> dict[Key, Gpu]:
+    """The GPUs of one page alone; raises BadPageError."""
+    return gpus(_reader().read(page, ts))
+
+
+def _reader(stale_s: float = float("inf")) -> PageReader:
+    return PageReader(Fixed(frozenset(COLUMNS) | {FREE}), MOST_SERIES, stale_s)
+
+
 def gpus(values: Values) -> dict[Key, Gpu]:
     """The GPUs and MIG instances of a page."""
     found: dict[Key, Gpu] = {}
@@ -226,7 +235,7 @@ class DcgmPage:
         self.period_s, self.timeout_s = scrape.period_s, 2 * scrape.limit_s
         self._host, self._scrape, self._pages = host, scrape, pages
         self._fetcher = Fetcher(scrape)
-        self._reader = PageReader(Fixed(frozenset(COLUMNS) | {FREE}), MOST_SERIES, STALE_PERIODS * scrape.period_s)
+        self._reader = _reader(STALE_PERIODS * scrape.period_s)
         self._alone: set[Key] = set()
         self._sources: dict[Key, tuple[float, frozenset[str]]] = {}
 

@@ -21,9 +21,10 @@ from tests.brokers.process import free_ports
 from tests.pages import packed, page, serving
 from tests.real import agents
 from tests.wait import until
+from warpmeter.cli import doctor
 from warpmeter.producers.scrape.exporter import ExporterPage
 from warpmeter.producers.source import Reading, Sample, SourceError
-from warpmeter.settings import Scrape
+from warpmeter.settings import Agent, Scrape, Settings
 
 PAGE = b'up 1\nrequests_total{code="200"} 5\n'
 PAGES = Path(__file__).parents[1] / "golden" / "pages"
@@ -203,6 +204,29 @@ def test_bytes_that_are_not_packed_well_are_a_failure(answer: Any) -> None:
 def test_an_answer_that_breaks_off_is_a_failure() -> None:
     with serving(page(PAGE, Content_Length="5000")) as url, pytest.raises(SourceError, match="broke off: 4966 bytes"):
         scraped(url)
+
+
+def test_doctor_says_of_each_endpoint_whether_it_answers() -> None:
+    pages = {name: (PAGES / name).read_bytes() for name in ("dcgm.prom", "pcm_1.prom", "vllm_1.prom")}
+    with (
+        serving(page(pages["dcgm.prom"])) as dcgm,
+        serving(page(pages["pcm_1.prom"])) as pcm,
+        serving(page(pages["vllm_1.prom"])) as vllm,
+    ):
+        asked = (
+            Scrape("dcgm", dcgm, "dcgm"), Scrape("pcm", pcm, "pcm"), Scrape("vllm", vllm),
+            Scrape("few", vllm, max_series=3), Scrape("dead", "http://127.0.0.1:1/"), Scrape("swapped", vllm, "dcgm"),
+        )  # fmt: skip
+        found = list(doctor.scrapes(Settings(agent=Agent(host="gpu01", scrape=asked))))
+    assert [(each.check, each.verdict) for each in found] == [
+        ("scrape dcgm", "ok"), ("scrape pcm", "ok"), ("scrape vllm", "ok"), ("scrape few", "warning"),
+        ("scrape dead", "failed"), ("scrape swapped", "failed"),
+    ]  # fmt: skip
+    assert [each.seen.partition(" in ")[0] for each in found[:4]] == [
+        "2 GPUs", "2 sockets", "22 series", "3 series, 19 more are over max_series",
+    ]  # fmt: skip
+    assert "refused" in found[4].seen
+    assert "none of what a dcgm page has" in found[5].seen
 
 
 @contextmanager

@@ -43,6 +43,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
             yield check(settings)
         except Exception as error:  # noqa: BLE001 - the edge: whatever a check meets is what it found
             yield Finding(name, "failed", f"{type(error).__name__}: {error}", "report this: the check itself broke")
+    yield from scrapes(settings)
 
 
 def python(settings: Settings) -> Finding:
@@ -198,6 +199,22 @@ def jobs(settings: Settings) -> Finding:
 
     pattern = pattern_in_force(settings.agent)
     return Finding("jobs", "ok", f"{pattern.text} ({pattern.why})")
+
+
+def scrapes(settings: Settings) -> Iterator[Finding]:
+    """Of each endpoint that the agent is to scrape: whether it answers, and with what."""
+    from warpmeter.producers.scrape.probe import probe
+    from warpmeter.producers.source import SourceError
+
+    for scrape in settings.agent.scrape:
+        name = f"scrape {scrape.name}"
+        try:
+            seen, whole = probe(settings.agent.host, scrape)
+        except SourceError as error:
+            yield Finding(name, "failed", str(error), f"start it, or mend [[agent.scrape]] {scrape.name!r}")
+            continue
+        remedy = "" if whole else "narrow it with allow or deny, or raise max_series"
+        yield Finding(name, "ok" if whole else "warning", seen, remedy)
 
 
 CHECKS: Final[dict[str, Check]] = {
