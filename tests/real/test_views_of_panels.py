@@ -145,7 +145,7 @@ def test_a_job_shows_its_ranks_and_who_is_charged(tables: Client) -> None:
 
 
 def test_why_clocks_are_held_down_has_names(tables: Client) -> None:
-    land(tables, "gpu-samples", [gpu(NOW - 2, throttle_reasons=0x1 | 0x4 | 0x40), gpu(NOW - 2, "b")])
+    land(tables, "gpu-samples", [gpu(NOW - 2, throttle_reasons=0x1 | 0x4 | 0x40), gpu(NOW - 2, 1)])
     named = ["gpu_idle", "sw_power_cap", "hw_thermal_slowdown"]
     for table in ("gpus", "gpu_samples"):
-        assert ask(tables, f"SELECT host, throttled_by FROM {table} ORDER BY host") == [("a", named), ("b", [])]
+        assert ask(tables, f"SELECT gpu, throttled_by FROM {table} ORDER BY gpu") == [(0, named), (1, [])]
