@@ -1,0 +1,305 @@
+"""Ways out besides Kafka: real agents, a real OTLP receiver, Prometheus' own checker; and receivers that hang."""
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from tests.brokers.process import free_ports
+from tests.clock import FakeClock
+from tests.full_rows import everything, full_row
+from tests.otlp import Receiver, Say
+from tests.real import agents
+from tests.wait import until
+from warpmeter.clock import SystemClock
+from warpmeter.producers.out.exporter import Exporter
+from warpmeter.producers.out.latest import Latest
+from warpmeter.producers.out.page import Collected
+from warpmeter.settings import Agent, Kafka, Metrics, Settings
+
+NOWHERE = Kafka(bootstrap_servers="127.0.0.1:1")
+LINT_ONLY = 3
+"""promtool's exit status for names that it does not like, in a page that it could read."""
+
+
+def promtool(page: str) -> subprocess.CompletedProcess[str]:
+    """What Prometheus' own checker says of a page."""
+    if (tool := shutil.which("promtool")) is None:
+        pytest.skip("promtool is missing: apt-get install prometheus")
+    return subprocess.run(
+        [tool, "check", "metrics"], input=page, capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+def asked(folder: Path, *outputs: str, **agent: Any) -> Settings:
+    """An agent with these outputs, its broker nowhere."""
+    settings = agents.settings(folder, NOWHERE, outputs=outputs, **agent)
+    return replace(settings, metrics=Metrics(agent_port=free_ports(1)[0]))
+
+
+def series(port: int, name: str) -> list[str]:
+    """The lines of one metric on an agent's page."""
+    return [line for line in agents.metrics_page(port).splitlines() if line.startswith((f"{name}{{", f"{name} "))]
+
+
+@pytest.mark.parametrize("dynolog", [False, True])
+def test_promtool_has_nothing_to_say_of_a_page_with_every_metric(dynolog: bool) -> None:
+    latest = Latest(Agent(), FakeClock())
+    for topic, rows in everything().items():
+        latest.publish(topic, rows)
+    registry = CollectorRegistry()
+    registry.register(Collected(latest.rows, dynolog))
+    done = promtool(generate_latest(registry).decode())
+    assert done.returncode in ((0, LINT_ONLY) if dynolog else (0,)), done.stdout + done.stderr
+
+
+def test_the_page_alone_needs_no_broker_and_passes_promtool(tmp_path: Path) -> None:
+    settings = asked(tmp_path, "prometheus")
+    with agents.running(settings, log=tmp_path / "log") as process:
+        port = settings.metrics.agent_port
+        until(lambda: series(port, "warpmeter_host_cpu_util_ratio"), "the host's row", 30)
+        until(lambda: series(port, "warpmeter_device_rx_bytes_per_second"), "the NICs' rows")
+        page = agents.metrics_page(port)
+        process.terminate()
+        assert process.wait(20) == 0
+    assert promtool(page).returncode == 0
+    assert 'warpmeter_source_up{source="host"} 1.0' in page
+    assert not (tmp_path / "spool").exists()
+    assert "broker" not in (tmp_path / "log").read_text()
+
+
+def test_a_port_that_is_taken_is_told_and_tried_again(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = asked(tmp_path, "prometheus", "stdout")
+        settings = replace(settings, metrics=Metrics(agent_port=taken.getsockname()[1]))
+        with agents.running(settings, log=tmp_path / "log"):
+            until(lambda: "is not served: Address already in use" in (tmp_path / "log").read_text(), "its health", 30)
+    (told,) = [
+        row for row in agents.json_rows((tmp_path / "log").read_text())["source-health"]
+        if row["source"] == "output/prometheus"
+    ][:1]  # fmt: skip
+    assert told["state"] == "failed"
+    assert told["why"].endswith("set metrics.agent_port to a free port")
+
+
+@contextmanager
+def cli(*arguments: str, stdout: int = subprocess.PIPE, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`warpmeter agent` as a user starts it."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("WARPMETER_")}
+    given = {"METRICS__AGENT_PORT": "0", **variables}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "warpmeter", "agent", *arguments],
+        stdout=stdout,
+        stderr=subprocess.DEVNULL,
+        env={**environment, **{f"WARPMETER_{name}": value for name, value in given.items()}},
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(10)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def test_json_lines_come_until_the_reader_leaves() -> None:
+    with cli("--out", "stdout", "--interval", "0.2", "--host", "gpu07") as process:
+        assert process.stdout is not None
+        rows = [json.loads(process.stdout.readline()) for _ in range(20)]
+        assert {row["host"] for row in rows} == {"gpu07"}
+        assert "host-samples" in {row["topic"] for row in rows}
+        process.stdout.close()
+        assert process.wait(30) == 1  # it was its only way out
+
+
+def test_an_unknown_output_is_refused_with_those_that_there_are() -> None:
+    command = [sys.executable, "-m", "warpmeter", "agent", "--out", "files"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "'kafka', 'stdout', 'prometheus' or 'otlp'" in done.stderr
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """A process that does nothing for a while."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@contextmanager
+def peers(received: Path, rows: Path) -> Iterator[tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]]:
+    """An OTLP receiver and a reader of standard output, as processes."""
+    receiver = subprocess.Popen([sys.executable, "-m", "tests.otlp", str(received)])
+    with rows.open("wb") as target:
+        reader = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=target)
+    try:
+        until(received.exists, "the receiver", 30)
+        yield receiver, reader
+    finally:
+        for child in (receiver, reader):
+            child.kill()
+            child.wait(10)
+
+
+def test_receivers_that_hang_delay_nobody(tmp_path: Path) -> None:
+    """Of three outputs two have receivers that are frozen: the page goes on, and both catch up when they are thawed."""
+    received, rows = tmp_path / "received", tmp_path / "rows"
+    with peers(received, rows) as (receiver, reader):
+        assert reader.stdin is not None
+        fcntl.fcntl(reader.stdin, fcntl.F_SETPIPE_SZ, 4096)  # a few rows
+        (port,) = free_ports(1)
+        variables = {
+            "METRICS__AGENT_PORT": str(port),
+            "AGENT__OTLP_URL": f"http://127.0.0.1:{received.read_text().split()[0]}",
+            "AGENT__OTLP_INTERVAL_S": "0.5",
+        }
+        arguments = ("--out", "stdout,otlp,prometheus", "--interval", "0.5")
+        with cli(*arguments, stdout=reader.stdin.fileno(), **variables) as process:
+            reader.stdin.close()
+            until(lambda: len(received.read_text().split()) > 2 and "host-samples" in rows.read_text(), "both", 30)
+            with stopped(receiver.pid), stopped(reader.pid):
+                read_at = _ticks_seen(port, 8)
+                before = len(received.read_text().split())
+            assert max(later - earlier for earlier, later in pairwise(read_at)) < 5
+            until(lambda: len(received.read_text().split()) > before + 4, "OTLP to catch up", 60)
+            process.terminate()
+            assert process.wait(20) == 0
+        reader.wait(20)
+    times = [row["ts"] for row in agents.json_rows(rows.read_text())["host-samples"]]
+    assert times == sorted(set(times))
+    assert len(times) >= 8
+
+
+def _ticks_seen(port: int, count: int) -> list[float]:
+    """When the page had each of `count` new values of a metric that never stands still."""
+    seen: list[str] = []
+    at: list[float] = []
+
+    def another() -> bool:
+        line = "".join(series(port, "warpmeter_host_context_switches_per_second"))
+        if line and line not in seen:
+            seen.append(line)
+            at.append(time.monotonic())
+        return len(seen) >= count
+
+    until(another, f"{count} ticks", 40)
+    return at
+
+
+def exporter(receiver: Receiver, **agent: Any) -> Exporter:
+    """An exporter that is pumped by hand."""
+    return Exporter(Agent(host="gpu01", otlp_url=receiver.url, otlp_interval_s=0.1, **agent), SystemClock())
+
+
+def push(out: Exporter) -> None:
+    """One row and its export."""
+    out.publish("host-samples", [full_row("host-samples")])
+    out._export()
+
+
+def test_an_export_is_protobuf_gzipped_and_once() -> None:
+    receiver = Receiver()
+    out = exporter(receiver, otlp_headers={"x-tenant": "a"})
+    for topic, rows in everything().items():
+        out.publish(topic, rows)
+    out._export()
+    until(lambda: receiver.got, "the export")
+    out.close(5)
+    receiver.close()
+    (got,) = receiver.got
+    assert (got.path, got.headers["content-type"], got.headers["content-encoding"], got.headers["x-tenant"]) == (
+        "/v1/metrics", "application/x-protobuf", "gzip", "a",
+    )  # fmt: skip
+    assert "hw.gpu.utilization" in got.metrics
+    assert got.points > 200
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_what_can_be_tried_again_is_after_the_time_that_the_receiver_says(status: int) -> None:
+    receiver = Receiver([Say(status, {"Retry-After": "1"})])
+    out = exporter(receiver)
+    push(out)
+    until(receiver.taken, "the second try")
+    out.close(5)
+    receiver.close()
+    first, second = receiver.got
+    assert second.at - first.at >= 1
+    assert second.request == first.request
+    assert out.health() == (out.health()[0], [])
+
+
+def test_what_is_refused_for_good_is_dropped_and_counted() -> None:
+    receiver = Receiver([Say(400), Say(200, rejected=3, message="too old")])
+    out = exporter(receiver)
+    push(out)
+    until(lambda: len(receiver.got) == 1, "the refusal")
+    push(out)
+    until(lambda: len(out.health()[1]) == 2, "both to be counted")
+    state, told = out.health()
+    assert state.state == "ok"
+    assert {each.subject: each.count for each in told} == {
+        "dropped/refused": receiver.got[0].points, "dropped/rejected": 3,
+    }  # fmt: skip
+    out.close(5)
+    receiver.close()
+    assert len(receiver.got) == 2
+
+
+def test_a_receiver_that_comes_back_gets_what_the_queue_held_and_the_rest_is_counted() -> None:
+    (port,) = free_ports(1)
+    agent = Agent(host="gpu01", otlp_url=f"http://127.0.0.1:{port}", otlp_queue_max_bytes=20_000)
+    out = Exporter(agent, SystemClock())
+    for _ in range(40):
+        push(out)
+    assert out._bytes <= 20_000
+    kept = len(out._queue)
+    assert 1 < kept < 40
+    receiver = Receiver(port=port)
+    until(lambda: len(receiver.got) == kept, "what was kept", 40)
+    (dropped,) = out.health()[1]
+    points = receiver.got[0].points
+    assert (dropped.subject, dropped.count) == ("dropped/full", (40 - kept) * points)
+    out.close(5)
+    receiver.close()
+
+
+def test_a_connection_that_the_receiver_closed_while_it_rested_is_no_failure() -> None:
+    receiver = Receiver([Say(headers={"Connection": "close"})])
+    out = exporter(receiver)
+    push(out)
+    until(receiver.taken, "the first")
+    push(out)
+    until(lambda: len(receiver.taken()) == 2, "the second")
+    out.close(5)
+    receiver.close()
+    assert out._why == ""
+
+
+def test_a_stop_sends_what_came_last(tmp_path: Path) -> None:
+    receiver = Receiver()
+    settings = asked(tmp_path, "otlp", otlp_url=receiver.url, otlp_interval_s=600.0)
+    with agents.running(settings) as process:
+        port = settings.metrics.agent_port
+        until(lambda: 'warpmeter_source_up{source="host"} 1.0' in agents.metrics_page(port), "the host's row", 30)
+        process.terminate()
+        assert process.wait(20) == 0
+    receiver.close()
+    (got,) = receiver.got
+    assert "system.memory.usage" in got.metrics
