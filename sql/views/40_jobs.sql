@@ -1,5 +1,6 @@
--- jobs: one row a job, over all its hosts and ranks. `state`: running; ended (each of its process trees said so); lost (a
--- tree has not, and nothing of the job has been heard of for a minute: its host or agent is gone).
+-- jobs: one row a job, over all its hosts and ranks. `state`: running; ended; lost (a tree has not said that it ended, and
+-- nothing of the job has been heard of for a minute: its host or agent is gone, and may come back). What has been lost for
+-- ten minutes has ended, when it was last heard of; `hosts_lost` are those whose last word was not that it ended.
 -- `account` is who is charged, else the team, queue or namespace that it runs for, as its labels tell.
 -- `cpu_cores`, `rss_bytes`, `processes` and `gpu_memory_bytes` are the latest known, summed over its trees; what an ended
 -- job used in all is in `cpu_core_seconds`, `read_bytes`, `written_bytes` and `rss_bytes_max`.
@@ -12,7 +13,7 @@ SELECT
     argMax(tree.scheduler, tree.last_at) AS scheduler,
     multiIf(countIf(tree.state = 'running') > 0, 'running', countIf(tree.state = 'lost') > 0, 'lost', 'ended') AS state,
     arraySort(groupUniqArray(toString(tree.host))) AS hosts,
-    arraySort(groupUniqArrayIf(toString(tree.host), tree.state = 'lost')) AS hosts_lost,
+    arraySort(groupUniqArrayIf(toString(tree.host), tree.state = 'lost' OR tree.unsaid)) AS hosts_lost,
     arraySort(groupUniqArray(tree.pid)) AS pids,
     arraySort(groupUniqArrayArray(tree.gpu_uuids)) AS gpu_uuids,
     length(gpu_uuids) AS gpus,

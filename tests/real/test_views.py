@@ -166,15 +166,23 @@ def test_a_job_has_ended_when_all_its_trees_have(tables: Client) -> None:
     assert one(tables, "SELECT rss_bytes FROM jobs") == 1 << 20
 
 
-def test_a_job_whose_host_went_silent_is_lost(tables: Client) -> None:
-    land(tables, "job-events", [event(NOW - 900, "running"), event(NOW - 900, "running", "b", job_id="half")])
+def test_a_job_whose_host_went_silent_is_lost_and_then_ended_when_it_was_last_heard_of(tables: Client) -> None:
+    land(tables, "job-events", [event(NOW - 300, "running"), event(NOW - 300, "running", "b", job_id="half")])
     land(tables, "job-events", [event(NOW - 5, "running", "c", job_id="half")])
     land(tables, "job-events", [event(NOW - 900, "ended", job_id="done")])
-    assert ask(tables, "SELECT job_id, state, hosts_lost, ended_at IS NULL FROM jobs ORDER BY job_id") == [
-        ("done", "ended", [], 0),
-        ("half", "running", ["b"], 1),
-        ("j", "lost", ["a"], 1),
+    land(tables, "job-events", [event(NOW - 900, "running", job_id="gone"), event(NOW - 890, "ended", "b", 8, "gone")])
+    found = "SELECT job_id, state, hosts_lost, toUnixTimestamp(ended_at) FROM jobs ORDER BY job_id"
+    assert ask(tables, found) == [
+        ("done", "ended", [], NOW - 900),
+        ("gone", "ended", ["a"], NOW - 890),
+        ("half", "running", ["b"], None),
+        ("j", "lost", ["a"], None),
     ]
+    land(tables, "job-events", [event(NOW - 1, "running", job_id="gone")])
+    assert ask(
+        tables,
+        f"SELECT state, ended_at FROM ({found.replace('toUnixTimestamp(ended_at)', 'ended_at')}) WHERE job_id = 'gone'",
+    ) == [("running", None)]  # its agent came back
 
 
 def test_a_job_that_only_started_is_there(tables: Client) -> None:
