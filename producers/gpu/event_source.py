@@ -123,7 +123,9 @@ class GpuEventSource:
             )
             return Book(), []
         if standing and known.get("boot") != boot:
-            return Book(), [Cleared(ts, each, RESTARTED) for each in standing]
+            book = Book()
+            book.changed = True
+            return book, [Cleared(ts, each, RESTARTED) for each in standing]
         return Book(standing), []
 
     def _keep(self, book: Book, boot: str) -> None:

@@ -11,19 +11,20 @@ from typing import Any
 import pynvml as nvml
 import pytest
 
+from tests.gpu_host import Host, by_uuid, columns, states, unhealthy
 from tests.nvml import NvmlStub, Process, ramp
 from tests.wait import until
 from warpmeter import wire
 from warpmeter.clock import SystemClock
 from warpmeter.producers.gpu import GpuSource
-from warpmeter.producers.gpu.reader import Snapshot
 from warpmeter.producers.health import Board
 from warpmeter.producers.runner import Runner
-from warpmeter.producers.source import Attribution, Health, Reading, Sample, SourceError
+from warpmeter.producers.source import Attribution, Health, SourceError
 from warpmeter.schemas.topics import TOPICS
 
 MIB = 1 << 20
 GPM_COLUMNS = {
+    "graphics_active_permille": 1,
     "sm_active_permille": 2, "sm_occupancy_permille": 3, "tensor_active_permille": 5, "dram_active_permille": 10,
     "fp64_active_permille": 11, "fp32_active_permille": 12, "fp16_active_permille": 13,
     "pcie_tx_megabytes_per_s": 20, "pcie_rx_megabytes_per_s": 21,
@@ -31,31 +32,17 @@ GPM_COLUMNS = {
 }  # fmt: skip
 SLOW_COLUMNS = {
     "power_limit_deciwatts", "pcie_link_generation", "pcie_link_width", "pcie_replays", "ecc_corrected_errors",
-    "ecc_uncorrected_errors", "remapped_rows_corrected", "remapped_rows_uncorrected",
+    "ecc_uncorrected_errors", "remapped_rows_corrected", "remapped_rows_uncorrected", "remap_pending", "remap_failed",
+    "power_limit_default_deciwatts", "power_limit_min_deciwatts", "power_limit_max_deciwatts",
+    "temperature_slowdown_celsius", "temperature_shutdown_celsius", "graphics_clock_megahertz",
+    "video_clock_megahertz", "sm_clock_max_megahertz", "mem_clock_max_megahertz", "bar1_used_mebibytes",
+    "bar1_total_mebibytes", "nvlink_crc_errors", "nvlink_replay_errors", "nvlink_recovery_errors", "nvlink_links_up",
+    "ecc_enabled", "ecc_corrected_dram_errors", "ecc_uncorrected_dram_errors", "ecc_corrected_sram_errors",
+    "ecc_uncorrected_sram_errors", "ecc_corrected_lifetime_errors", "ecc_uncorrected_lifetime_errors",
+    "persistence_mode", "compute_mode", "pcie_link_generation_max", "pcie_link_width_max",
 }  # fmt: skip
-
-
-class Host:
-    """A host with a GPU source on a clock that only moves with its ticks."""
-
-    def __init__(self, stub: NvmlStub) -> None:
-        self.stub, self.now = stub, 1000.0
-        self.attribution = Attribution()
-        self.source = GpuSource("node1", 1.0, self.attribution, lambda: self.now)
-        self.before: Sample[Snapshot] | None = None
-
-    def tick(self, seconds: float = 1.0) -> Reading:
-        """One read and what it means."""
-        self.now += seconds
-        self.stub.time_s = self.now
-        sample = Sample(1_790_000_000.0 + self.now, self.now, 1.0, self.source.read())
-        reading = self.source.parse(sample, self.before)
-        self.before = sample
-        return reading
-
-    def ticks(self, count: int) -> Reading:
-        """The last of several ticks."""
-        return [self.tick() for _ in range(count)][-1]
+NOT_HERE = dict.fromkeys(("fan_permille", "retired_pages_corrected", "retired_pages_uncorrected"), "unsupported")
+"""What an H100 does not have: no fan, and it remaps rows."""
 
 
 @pytest.fixture
@@ -65,30 +52,6 @@ def host(tmp_path: Path) -> Iterator[Host]:
         made = Host(stub)
         yield made
         made.source.close()
-
-
-def columns(row: Any) -> dict[str, int]:
-    """The measured columns that a row has."""
-    return {field.name: value for field, value in row.ListFields() if field.number >= 10}
-
-
-def by_uuid(reading: Reading) -> dict[str, Any]:
-    """Rows by uuid."""
-    return {row.uuid: row for row in reading.rows}  # type: ignore[attr-defined]
-
-
-def states(reading: Reading) -> dict[str, str]:
-    """Health by subject."""
-    return {health.subject: health.state for health in reading.health}
-
-
-def unhealthy(reading: Reading, uuid: str) -> dict[str, str]:
-    """State by column, of one GPU."""
-    return {
-        subject.removeprefix(f"{uuid}/"): state
-        for subject, state in states(reading).items()
-        if subject.startswith(uuid)
-    }
 
 
 def test_every_field_of_eight_gpus_is_right(host: Host) -> None:
@@ -111,9 +74,20 @@ def test_every_field_of_eight_gpus_is_right(host: Host) -> None:
             "pcie_link_generation": 5, "pcie_link_width": 16, "pcie_replays": i,
             "ecc_corrected_errors": 10 + i, "ecc_uncorrected_errors": i,
             "remapped_rows_corrected": 1 + i, "remapped_rows_uncorrected": i, "processes": 1,
+            "power_limit_default_deciwatts": 7000, "power_limit_min_deciwatts": 2000,
+            "power_limit_max_deciwatts": 7000, "temperature_slowdown_celsius": 87, "temperature_shutdown_celsius": 90,
+            "graphics_clock_megahertz": 1980 - i, "video_clock_megahertz": 1545, "sm_clock_max_megahertz": 1980,
+            "mem_clock_max_megahertz": 2619, "bar1_used_mebibytes": 9, "bar1_total_mebibytes": 131072,
+            "nvlink_crc_errors": 100 + i, "nvlink_replay_errors": 20 + i, "nvlink_recovery_errors": i,
+            "nvlink_links_up": 18 - i, "ecc_enabled": True, "ecc_corrected_dram_errors": 7 + i,
+            "ecc_uncorrected_dram_errors": i, "ecc_corrected_sram_errors": 3, "ecc_uncorrected_sram_errors": 0,
+            "ecc_corrected_lifetime_errors": 100, "ecc_uncorrected_lifetime_errors": 1, "remap_pending": False,
+            "remap_failed": False, "persistence_mode": True, "compute_mode": 0, "pcie_link_generation_max": 5,
+            "pcie_link_width_max": 16, "minor_number": i,
         }  # fmt: skip
         assert columns(row) == expected
         means = {
+            "graphics_active_permille": min(1000, (95 + i) * 10),
             "sm_active_permille": (80 + i) * 10, "sm_occupancy_permille": (40 + i) * 10,
             "tensor_active_permille": (60 + i) * 10, "dram_active_permille": (50 + i) * 10,
             "fp64_active_permille": (1 + i) * 10, "fp32_active_permille": (20 + i) * 10,
@@ -124,7 +98,7 @@ def test_every_field_of_eight_gpus_is_right(host: Host) -> None:
             "nvlink_tx_megabytes_per_s": round((9500 + i) * 1.048576),
         }  # fmt: skip
         assert columns(later) == expected | means | {"energy_joules": expected["energy_joules"] + 500}
-        assert unhealthy(first, uuid) == {"fan_permille": "unsupported"}
+        assert unhealthy(first, uuid) == NOT_HERE
 
 
 def test_slow_values_are_in_the_row_of_the_tick_that_read_them_and_no_other(host: Host) -> None:
@@ -144,8 +118,8 @@ def test_an_unsupported_call_is_made_once(host: Host) -> None:
     row = columns(by_uuid(reading)[gpu.uuid])
     assert "power_deciwatts" not in row
     assert "sm_active_permille" in row
-    expected = {"power_deciwatts", "encoder_util_permille", "fan_permille", "fp16_active_permille"}
-    assert unhealthy(reading, gpu.uuid) == dict.fromkeys(expected, "unsupported")
+    expected = {"power_deciwatts", "encoder_util_permille", "fp16_active_permille"}
+    assert unhealthy(reading, gpu.uuid) == dict.fromkeys(expected, "unsupported") | NOT_HERE
     assert (gpu.reads("power"), gpu.reads("fan_speed"), gpu.gpm_reads(13)) == (1, 1, 1)
     assert "power_deciwatts" in columns(by_uuid(reading)[host.stub.gpus[3].uuid])
 
@@ -179,7 +153,7 @@ def test_a_failed_slow_call_stays_reported_until_it_works(host: Host) -> None:
     assert all("remapped_rows_corrected" in unhealthy(host.tick(), gpu.uuid) for _ in range(5))
     gpu.fail("remapped_correctable", 0)
     reading = host.ticks(10)
-    assert unhealthy(reading, gpu.uuid) == {"fan_permille": "unsupported"}
+    assert unhealthy(reading, gpu.uuid) == NOT_HERE
 
 
 def test_a_gpm_metric_fails_alone(host: Host) -> None:
@@ -214,7 +188,7 @@ def test_a_lost_gpu_is_gone_and_the_others_go_on(host: Host) -> None:
     gpu.lost = False
     reading = host.ticks(60)
     assert by_uuid(reading)[gpu.uuid].power_deciwatts == 5050
-    assert unhealthy(reading, gpu.uuid) == {"fan_permille": "unsupported"}
+    assert unhealthy(reading, gpu.uuid) == NOT_HERE
 
 
 def test_a_gpu_lost_before_it_was_known_has_its_index(host: Host) -> None:
@@ -319,7 +293,7 @@ def test_without_gpm_field_values_are_counted(host: Host) -> None:
     }  # fmt: skip
     for reading in (second, missed):
         assert columns(by_uuid(reading)[gpu.uuid]).items() >= expected.items()
-        assert unhealthy(reading, gpu.uuid).keys() == (GPM_COLUMNS.keys() - expected.keys()) | {"fan_permille"}
+        assert unhealthy(reading, gpu.uuid).keys() == (GPM_COLUMNS.keys() - expected.keys()) | NOT_HERE.keys()
     gpu.set_field(nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, 0)  # began again
     row = by_uuid(host.tick())[gpu.uuid]
     assert not row.HasField("pcie_tx_megabytes_per_s")
@@ -408,9 +382,9 @@ def test_mig_instances_have_rows_of_their_own(host: Host) -> None:
     assert row.model == "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
     assert columns(row) == {
         "fb_used_mebibytes": 100, "fb_total_mebibytes": 9856, "fb_reserved_mebibytes": 16, "processes": 1,
-        "sm_active_permille": 500,
+        "sm_active_permille": 500, "minor_number": 4,
     }  # fmt: skip
-    assert (list(row.job_ids), list(rows[gpu.uuid].job_ids)) == (["job"], ["job"])
+    assert (list(row.job_ids), list(rows[gpu.uuid].job_ids)) == (["job"], [])  # once, so its GPU time counts once
     assert (rows[second.uuid].compute_instance, rows[second.uuid].processes) == (1, 0)
     used = host.attribution.gpu_uses(host.now)
     assert used is not None
@@ -489,9 +463,10 @@ UPGRADE = """
 import os, shutil, sys
 from pathlib import Path
 import pynvml
+from tests.gpu_host import Host, by_uuid, columns, states, unhealthy
 from tests.nvml import NvmlStub
 from tests.nvml.stub import build
-from tests.real.test_gpu_source import Host
+from tests.gpu_host import Host
 from warpmeter.producers.source import SourceError
 
 folder = Path(sys.argv[1])
@@ -534,7 +509,7 @@ class Collected:
     """A publisher that keeps what the runner publishes."""
 
     def __init__(self) -> None:
-        self.rows: dict[str, list[Any]] = {"gpu-samples": [], "source-health": []}
+        self.rows: dict[str, list[Any]] = {"gpu-samples": [], "gpu-processes": [], "source-health": []}
 
     def publish(self, topic: str, rows: Sequence[Any]) -> None:
         """Keeps rows that the wire takes."""
