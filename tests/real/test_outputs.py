@@ -25,6 +25,7 @@ from tests.full_rows import everything, full_row
 from tests.otlp import Receiver, Say
 from tests.real import agents
 from tests.wait import until
+from warpmeter.cli import doctor
 from warpmeter.clock import SystemClock
 from warpmeter.producers.out.exporter import Exporter
 from warpmeter.producers.out.latest import Latest
@@ -303,3 +304,29 @@ def test_a_stop_sends_what_came_last(tmp_path: Path) -> None:
     receiver.close()
     (got,) = receiver.got
     assert "system.memory.usage" in got.metrics
+
+
+def verdicts(settings: Settings) -> dict[str, doctor.Finding]:
+    """What the doctor says of the ways out."""
+    checks = (doctor.page, doctor.otlp, doctor.broker, doctor.topic_table)
+    return {found.check: found for found in (check(settings) for check in checks)}
+
+
+def test_the_doctor_asks_each_output_that_is_on_and_no_other(tmp_path: Path) -> None:
+    receiver = Receiver([Say(), Say(401)])
+    settings = asked(tmp_path, "prometheus", "otlp", otlp_url=receiver.url)
+    assert {name: found.verdict for name, found in verdicts(settings).items()} == {
+        "prometheus": "ok", "otlp": "ok", "broker": "ok", "topics": "ok",
+    }  # fmt: skip
+    assert receiver.got[0].points == 0
+    with agents.running(settings):
+        until(lambda: "serves" in doctor.page(settings).seen, "the page", 30)
+    refused = doctor.otlp(settings)
+    receiver.close()
+    away = doctor.otlp(settings)
+    assert (refused.verdict, refused.seen) == ("failed", f"{receiver.url}/v1/metrics: 401 Unauthorized")
+    assert (away.verdict, away.remedy) == ("failed", "start it, or correct agent.otlp_url")
+    other = Receiver(port=settings.metrics.agent_port)
+    assert doctor.page(settings).verdict == "failed"
+    other.close()
+    assert doctor.otlp(asked(tmp_path, "kafka")).seen == "not asked: agent.outputs has no otlp"

@@ -1,10 +1,12 @@
 """`warpmeter doctor`: what this host, the bus and the store lack, and what to do about each."""
 
 import ctypes
+import gzip
 import os
 import shutil
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -21,6 +23,8 @@ SKEW_S: Final = 1.0
 LOW_DISK_BYTES: Final = 1 << 30
 STA_UNSYNC: Final = 0x0040
 PROBE_TIMEOUT_S: Final = 5.0
+LARGEST_PAGE: Final = 16 << 20
+NO_KAFKA: Final = "not asked: agent.outputs has no kafka"
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,8 @@ def disk(settings: Settings) -> Finding:
 
 def broker(settings: Settings) -> Finding:
     """Whether Kafka answers."""
+    if "kafka" not in settings.agent.outputs:
+        return Finding("broker", "ok", NO_KAFKA)
     where = settings.kafka.bootstrap_servers
     try:
         found = bus.admin(settings.kafka).list_topics(timeout=PROBE_TIMEOUT_S)
@@ -120,6 +126,8 @@ def broker(settings: Settings) -> Finding:
 
 def topic_table(settings: Settings) -> Finding:
     """Whether the topics are there as they should be."""
+    if "kafka" not in settings.agent.outputs:
+        return Finding("topics", "ok", NO_KAFKA)
     try:
         differences = topics.check(settings.kafka, timeout_s=PROBE_TIMEOUT_S)
     except topics.TopicsError:
@@ -217,6 +225,43 @@ def scrapes(settings: Settings) -> Iterator[Finding]:
         yield Finding(name, "ok" if whole else "warning", seen, remedy)
 
 
+def page(settings: Settings) -> Finding:
+    """Whether the agent's values can be scraped: it serves them, or could."""
+    listen, port = settings.metrics.listen, settings.metrics.agent_port
+    if "prometheus" not in settings.agent.outputs:
+        return Finding("prometheus", "ok", "not asked: agent.outputs has no prometheus")
+    near = "127.0.0.1" if listen in ("", "0.0.0.0", "::") else listen
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a neighbour: no proxy stands between
+    try:
+        with opener.open(f"http://{near}:{port}/metrics", timeout=PROBE_TIMEOUT_S) as response:
+            text = response.read(LARGEST_PAGE).decode(errors="replace")
+    except OSError as error:
+        if isinstance(getattr(error, "reason", error), ConnectionRefusedError):
+            return Finding("prometheus", "ok", f"{near}:{port} is free; no agent serves it now")
+        return Finding("prometheus", "failed", f"{near}:{port}: {error}", "see metrics.listen and metrics.agent_port")
+    count = sum(line.startswith("warpmeter_") for line in text.splitlines())
+    if not count:
+        seen = f"{near}:{port} is somebody else's"
+        return Finding("prometheus", "failed", seen, "set metrics.agent_port to a free port")
+    return Finding("prometheus", "ok", f"{near}:{port} serves {count} series")
+
+
+def otlp(settings: Settings) -> Finding:
+    """Whether the OTLP receiver takes an export, an empty one."""
+    if "otlp" not in settings.agent.outputs:
+        return Finding("otlp", "ok", "not asked: agent.outputs has no otlp")
+    try:
+        from warpmeter.producers.out.exporter import Peer
+    except ModuleNotFoundError as error:
+        return Finding("otlp", "failed", f"{error.name} is not installed", "install warpmeter[agent]")
+    peer = Peer(settings.agent)
+    answer = peer.post(gzip.compress(b""))
+    if 200 <= answer.status < 300:
+        return Finding("otlp", "ok", f"{peer.shown} takes exports")
+    remedy = "start it, or correct agent.otlp_url" if not answer.status else "see agent.otlp_url and agent.otlp_headers"
+    return Finding("otlp", "failed", f"{peer.shown}: {answer.why}", remedy)
+
+
 CHECKS: Final[dict[str, Check]] = {
     "python": python,
     "kernel": kernel,
@@ -225,6 +270,8 @@ CHECKS: Final[dict[str, Check]] = {
     "disk": disk,
     "nvml": gpus,
     "jobs": jobs,
+    "prometheus": page,
+    "otlp": otlp,
     "broker": broker,
     "topics": topic_table,
     "clickhouse": clickhouse,

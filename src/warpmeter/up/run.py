@@ -65,7 +65,8 @@ def plan(settings: Settings, data: Path, bootstrap: str | None, dsn: str | None,
         ingest = replace(ingest, batch_age_s=min(ingest.batch_age_s, 2.0))
     else:
         kept = replace(kept, dsn=dsn)
-    agent = replace(settings.agent, spool_dir=folder.spool)
+    others = [name for name in settings.agent.outputs if name not in ("kafka", "stdout")]  # which is the log here
+    agent = replace(settings.agent, spool_dir=folder.spool, outputs=("kafka", *others))
     ports = _free_metrics_ports(settings)
     merged = replace(
         settings, kafka=kafka, store=kept, ingest=ingest, engine=engine, agent=agent, metrics=ports,
