@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from warpmeter import config
-from warpmeter.settings import Settings
+from warpmeter.settings import Scrape, Settings
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +53,17 @@ def scrape(name: str, more: str = "") -> str:
 def test_a_list_of_tables_becomes_scrape_targets() -> None:
     path = write('[[agent.scrape]]\nname = "dcgm"\nurl = "http://127.0.0.1:9400/metrics"\n')
     assert [each.name for each in config.load(path).agent.scrape] == ["dcgm"]
+
+
+def test_the_endpoints_of_the_documentation_can_be_used() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "scraping.md").read_text()
+    found = config.load(write(text.partition("```toml\n")[2].partition("```")[0])).agent.scrape
+    assert [(each.name, each.page) for each in found] == [
+        ("vllm", "any"), ("node", "any"), ("dcgm", "dcgm"), ("pcm", "pcm"),
+    ]  # fmt: skip
+    labels = {"engine": "", "model_name": "model"}
+    vllm = Scrape("vllm", "http://127.0.0.1:8000/metrics", allow="vllm:.*", deny=".*_created", labels=labels)
+    assert found[0] == vllm
 
 
 @pytest.mark.parametrize(
