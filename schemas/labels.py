@@ -16,7 +16,7 @@ LABELS: Final[Mapping[str, str]] = {
     "component":      "which part: the pod's label app.kubernetes.io/component",
     # how it was queued
     "queue":          "the pod's label kueue.x-k8s.io/queue-name, or volcano.sh/queue-name",
-    "priority_class": "the pod's label kueue.x-k8s.io/priority-class, or its priorityClassName",
+    "priority_class": "the pod's label kueue.x-k8s.io/priority-class",
     "partition":      "SLURM_JOB_PARTITION",
     "qos":            "SLURM_JOB_QOS",
     "cluster":        "SLURM_CLUSTER_NAME",
@@ -33,7 +33,7 @@ LABELS: Final[Mapping[str, str]] = {
     "container_pid":  "pid of the topmost process in its container",
     "image":          "of the container",
     "runtime":        "docker, podman, containerd, cri-o",
-    "owner_kind":     "what made the pod: Job, StatefulSet, PyTorchJob, RayJob, …",
+    "owner_kind":     "what made the pod: Job, JobSet, PyTorchJob, RayCluster, …",
     "owner":          "its name",
     # how it was launched
     "run_id":         "torchrun's TORCHELASTIC_RUN_ID",

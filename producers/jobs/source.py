@@ -137,7 +137,9 @@ class JobSource:
 
     def _pod_of(self, process: Process) -> Pod | None:
         pod = self._pods.pod(process.container.pod_uid) if process.container is not None else None
-        return replace(pod, has_gpu=self._names.has_gpu((pod.namespace, pod.name))) if pod is not None else None
+        if pod is None or not self._names.has_gpu((pod.namespace, pod.name)):
+            return pod
+        return replace(pod, has_gpu=True)
 
     def _inner_pid(self, top: Process) -> str:
         """Read once a tree."""
