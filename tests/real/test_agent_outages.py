@@ -220,7 +220,7 @@ def test_kills_while_a_full_spool_is_sent_lose_nothing_and_send_twice_at_most_th
 ) -> None:
     """Three kills at random moments of the recovery; downstream a message that came twice is two equal rows."""
     kafka = agents.with_topics(broker.bootstrap_servers, topic_prefix)
-    count, kills, chance = 20_000, 3, random.Random(5)
+    count, kills, chance = 8_000, 3, random.Random(5)
     numbered(tmp_path, count)
     agent = Watched(agents.settings(tmp_path, kafka), tmp_path)
     with closing(Reader(kafka)) as reader:
