@@ -9,6 +9,7 @@ import gzip
 import http.client
 import random
 import time
+from base64 import b64encode
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from threading import Condition, Thread
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from google.protobuf.message import DecodeError, Message
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
@@ -200,6 +201,7 @@ class Peer:
             "Content-Type": "application/x-protobuf",
             "Content-Encoding": "gzip",
             "User-Agent": f"warpmeter/{__version__}",
+            **_basic(url),
             **agent.otlp_headers,
         }
 
@@ -212,7 +214,7 @@ class Peer:
             self._connection.close()
             if not rested:
                 return Answer(0, str(error) or type(error).__name__)
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: a header that cannot be sent
             self._connection.close()
             return Answer(0, str(error) or type(error).__name__)
         return self.post(body)
@@ -227,6 +229,14 @@ class Peer:
             return _partial(response.status, content)
         what = f"{response.status} {response.reason}"
         return Answer(response.status, what, retry_after_s(response.headers.get("Retry-After"), time.time()))
+
+
+def _basic(url: SplitResult) -> dict[str, str]:
+    """The header for a user and password in the URL."""
+    if url.username is None:
+        return {}
+    pair = f"{unquote(url.username)}:{unquote(url.password or '')}"
+    return {"Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
 
 
 def _partial(status: int, content: bytes) -> Answer:

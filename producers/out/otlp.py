@@ -1,7 +1,7 @@
 """The latest rows as an OTLP request. Imported only where OTLP is asked for.
 
-Protobuf by OpenTelemetry's own generated messages (opentelemetry-proto): with Protobuf loaded anyway they are 2 ms and
-a tenth of a MiB more, and a point is encoded in a third of the time of JSON.
+Protobuf by OpenTelemetry's own generated messages (opentelemetry-proto): 72 kB that need nothing but the Protobuf that
+the agent has loaded anyway. OTLP/JSON with the standard library would save that, for bodies more than twice as large.
 """
 
 from collections.abc import Callable, Iterable, Mapping

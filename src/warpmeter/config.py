@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_settings import (
@@ -33,6 +34,7 @@ GROUP: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 """It names a file of the ledger, too."""
 ENDPOINT: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 PERIODS: Final = ("interval_s", "period_s")
+HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+: [ -~]*")
 URL: Final = re.compile(r"https?://[^/\s]+(/\S*)?")
 TABLES: Final = {field.name: field for field in dataclasses.fields(Settings)}
 
@@ -259,6 +261,13 @@ def _refuse_impossible(settings: Settings) -> None:
         raise ConfigError("store.dsn must start with http://, https:// or chdb://")
 
 
+def _is_url(text: str) -> bool:
+    try:
+        return URL.fullmatch(text) is not None and urlsplit(text).port != 0
+    except ValueError:  # no port
+        return False
+
+
 def _refuse_outputs(agent: parts.Agent, metrics: parts.Metrics) -> None:
     outputs = agent.outputs
     if not outputs:
@@ -267,10 +276,12 @@ def _refuse_outputs(agent: parts.Agent, metrics: parts.Metrics) -> None:
         raise ConfigError(f"agent.outputs names {twice[0]} twice")
     if "prometheus" in outputs and not metrics.agent_port:
         raise ConfigError("agent.outputs has prometheus, and metrics.agent_port = 0 serves nothing: give it a port")
-    if "otlp" in outputs and not URL.fullmatch(agent.otlp_url):
+    if "otlp" in outputs and not _is_url(agent.otlp_url):
         raise ConfigError(
             f"agent.outputs has otlp, and agent.otlp_url {masked_url(agent.otlp_url)!r} is no URL: "
             "give the collector's address, e.g. http://127.0.0.1:4318"
         )
+    if unfit := [name for name, value in agent.otlp_headers.items() if not HEADER.fullmatch(f"{name}: {value}")]:
+        raise ConfigError(f"agent.otlp_headers.{unfit[0]} is no HTTP header: a name, and a value on one line in ASCII")
     if agent.otlp_queue_max_bytes < 1 << 16:
         raise ConfigError("agent.otlp_queue_max_bytes below 64 KiB: not one export would fit")

@@ -160,7 +160,7 @@ def peers(received: Path, rows: Path) -> Iterator[tuple[subprocess.Popen[bytes],
 
 
 def test_receivers_that_hang_delay_nobody(tmp_path: Path) -> None:
-    """Of three outputs two have receivers that are frozen: the page goes on, and both catch up when they are thawed."""
+    """With no broker, and two receivers frozen, the page goes on; the two catch up when they are thawed."""
     received, rows = tmp_path / "received", tmp_path / "rows"
     with peers(received, rows) as (receiver, reader):
         assert reader.stdin is not None
@@ -170,8 +170,9 @@ def test_receivers_that_hang_delay_nobody(tmp_path: Path) -> None:
             "METRICS__AGENT_PORT": str(port),
             "AGENT__OTLP_URL": f"http://127.0.0.1:{received.read_text().split()[0]}",
             "AGENT__OTLP_INTERVAL_S": "0.5",
+            "AGENT__SPOOL_DIR": str(tmp_path / "spool"),
         }
-        arguments = ("--out", "stdout,otlp,prometheus", "--interval", "0.5")
+        arguments = ("--out", "stdout,otlp,prometheus,kafka", "--interval", "0.5", "--bootstrap-servers", "127.0.0.1:1")
         with cli(*arguments, stdout=reader.stdin.fileno(), **variables) as process:
             reader.stdin.close()
             until(lambda: len(received.read_text().split()) > 2 and "host-samples" in rows.read_text(), "both", 30)
@@ -291,6 +292,27 @@ def test_a_connection_that_the_receiver_closed_while_it_rested_is_no_failure() -
     out.close(5)
     receiver.close()
     assert out._why == ""
+
+
+def test_a_receiver_that_is_away_is_told_without_its_password() -> None:
+    clock = FakeClock()
+    (port,) = free_ports(1)
+    out = Exporter(Agent(host="gpu01", otlp_url=f"http://me:hunter2@127.0.0.1:{port}"), clock)
+    push(out)
+    until(lambda: out._failing_since is not None, "the first failure")
+    assert out.health()[0].state == "ok"
+    clock.sleep(11)
+    (state, _) = out.health()
+    assert state.state == "failed"
+    assert "Connection refused; 1 exports wait" in state.why
+    assert f"http://127.0.0.1:{port}/v1/metrics takes nothing" in state.why
+    assert "hunter2" not in state.why
+    receiver = Receiver(port=port)
+    until(receiver.taken, "it to come back")
+    until(lambda: out.health()[0].state == "ok", "its health")
+    assert receiver.got[0].headers["authorization"] == "Basic bWU6aHVudGVyMg=="
+    out.close(5)
+    receiver.close()
 
 
 def test_a_stop_sends_what_came_last(tmp_path: Path) -> None:

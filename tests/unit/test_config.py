@@ -105,6 +105,8 @@ def test_the_endpoints_of_the_documentation_can_be_used() -> None:
         ("[agent]\noutputs = ['prometheus']\n[metrics]\nagent_port = 0\n", "metrics.agent_port = 0 serves nothing"),
         ("[agent]\noutputs = ['otlp']\n", "agent.otlp_url '' is no URL"),
         ("[agent]\noutputs = ['otlp']\notlp_url = 'collector:4318'\n", "is no URL: give the collector's address"),
+        ("[agent]\noutputs = ['otlp']\notlp_url = 'http://c:http'\n", "agent.otlp_url 'http://c:http' is no URL"),
+        ('[agent]\notlp_headers = {a = "b\\nc"}\n', "agent.otlp_headers.a is no HTTP header"),
         ("[agent]\nnames = 'nagios'\n", "agent.names: Input should be 'warpmeter' or 'dynolog'"),
         ("[agent]\notlp_queue_max_bytes = 9\n", "not one export would fit"),
         ("[agent]\notlp_interval_s = 0.01\n", "agent.otlp_interval_s below 0.1 s"),
