@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from tests.brokers.process import free_ports
 from tests.clock import FakeClock
 from tests.full_rows import everything, full_row
+from tests.nvml import NvmlStub
 from tests.otlp import Receiver, Say
 from tests.real import agents
 from tests.wait import until
@@ -81,6 +83,30 @@ def test_the_page_alone_needs_no_broker_and_passes_promtool(tmp_path: Path) -> N
     assert 'warpmeter_source_up{source="host"} 1.0' in page
     assert not (tmp_path / "spool").exists()
     assert "broker" not in (tmp_path / "log").read_text()
+
+
+def test_a_gpu_that_is_lost_leaves_the_page_and_its_xid_stands_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver = Receiver()
+    settings = asked(tmp_path, "prometheus", "otlp", gpu=True, otlp_url=receiver.url, otlp_interval_s=0.5)
+    with NvmlStub(tmp_path, gpus=3) as stub:
+        for name, value in stub.environment().items():
+            monkeypatch.setenv(name, value)
+        with agents.running(settings, log=tmp_path / "log"):
+            power = partial(series, settings.metrics.agent_port, "warpmeter_gpu_power_watts")
+            until(lambda: len(power()) == 3, "all GPUs on the page", 30)
+            until(lambda: any("hw.power" in got.metrics for got in receiver.got), "GPUs by OTLP", 30)
+            sent = next(got.metrics["hw.power"] for got in receiver.got if "hw.power" in got.metrics)
+            assert len({tuple(map(str, point.attributes)) for point in sent.gauge.data_points}) == 3
+            assert series(settings.metrics.agent_port, "warpmeter_gpu_event_raised") == []
+            stub.gpus[1].lost = True
+            stub.xid(1, 79)
+            until(lambda: len(power()) == 2, "the lost one to be absent")
+            assert not any('gpu="1"' in line for line in power())
+            raised = partial(series, settings.metrics.agent_port, "warpmeter_gpu_event_raised")
+            until(lambda: any('code="79"' in line and 'gpu="1"' in line for line in raised()), "its XID")
+    receiver.close()
 
 
 def test_a_port_that_is_taken_is_told_and_tried_again(tmp_path: Path) -> None:
