@@ -15,7 +15,7 @@ from pathlib import Path
 from grpc_tools import protoc
 
 HERE = Path(__file__).resolve().parent
-FOLDERS = (HERE, HERE.parent / "producers" / "jobs" / "podresources")
+FOLDERS = (HERE, HERE.parent / "producers" / "jobs" / "kubernetes")
 
 
 def generate(folder: Path, into: Path) -> None:

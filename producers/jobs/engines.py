@@ -78,7 +78,11 @@ class EngineSource:
 
     def read(self) -> EnginesRaw:
         """Ask for the containers that are wanted and not known; never raises for an engine that is absent or ill."""
-        wanted = {number: each for number, each in self._names.wanted.items() if each.runtime in SOCKETS}
+        wanted = {
+            number: each
+            for number, each in self._names.wanted.items()
+            if each.runtime in SOCKETS and not each.pod_uid  # of a pod's container the kubelet's runtime tells
+        }
         self._known = {number: labels for number, labels in self._known.items() if number in wanted}
         until = self._monotonic() + READ_S
         for number, container in wanted.items():

@@ -8,7 +8,7 @@ from typing import Final
 
 from warpmeter.producers import files
 from warpmeter.producers.jobs.engines import EngineSource
-from warpmeter.producers.jobs.kubelet import KubeletSource
+from warpmeter.producers.jobs.kubernetes.kubelet import KubeletSource
 from warpmeter.producers.jobs.naming import Names
 from warpmeter.producers.jobs.pattern import Pattern, pattern_in_force
 from warpmeter.producers.jobs.pods import Pod, PodFiles

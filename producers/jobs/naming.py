@@ -1,7 +1,7 @@
-"""Where the job source meets those that know names: Docker, Podman and the kubelet, each asked by a source of its own.
+"""Where the job source meets those that know names: Docker and Podman, the kubelet and its runtime.
 
-Each side swaps a whole snapshot in one assignment and the others read it, so no lock is needed, and an engine that
-hangs holds nobody but its own source.
+Each is asked by a source of its own, and one that hangs holds nobody else. Each side swaps a whole snapshot in one
+assignment and the others read it, so no lock is needed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,6 +19,7 @@ class Names:
         self.version = 0
         self.wanted: Mapping[str, Container] = {}
         self._containers: Mapping[str, Mapping[str, str]] = {}
+        self._pods: Mapping[str, Mapping[str, str]] = {}
         self._gpu_pods: frozenset[PodName] = frozenset()
 
     def want(self, containers: Iterable[Container]) -> None:
@@ -27,12 +28,18 @@ class Names:
 
     def labels(self, container: Container) -> Mapping[str, str]:
         """For the job source: what is known of a container, nothing before its engine answered."""
-        return self._containers.get(container.id, {})
+        return {**self._pods.get(container.id, {}), **self._containers.get(container.id, {})}
 
     def set_containers(self, known: Mapping[str, Mapping[str, str]]) -> None:
         """From the engines' source: labels (keys of `schemas/labels.py`) by container id."""
         if known != self._containers:
             self._containers = known
+            self.version += 1
+
+    def set_pods(self, known: Mapping[str, Mapping[str, str]]) -> None:
+        """From the runtime's source: labels by id of containers of pods."""
+        if known != self._pods:
+            self._pods = known
             self.version += 1
 
     def has_gpu(self, pod: PodName) -> bool:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from warpmeter.producers import files
-from warpmeter.producers.jobs import engines, kubelet
+from warpmeter.producers.jobs import engines
 from warpmeter.producers.jobs.containers import Container, inner_pid
 from warpmeter.producers.jobs.events import Seen, Tracker
+from warpmeter.producers.jobs.kubernetes import kubelet, runtime
 from warpmeter.producers.jobs.naming import Names
 from warpmeter.producers.jobs.pattern import pattern_in_force
 from warpmeter.producers.jobs.pods import Pod, PodFiles
@@ -205,6 +206,7 @@ def sources(agent: Agent, attribution: Attribution) -> Sequence[AnySource]:
         JobSource(agent, attribution, names),
         engines.EngineSource(agent, names),
         kubelet.KubeletSource(agent, names),
+        runtime.RuntimeSource(agent, names),
     )
 
 

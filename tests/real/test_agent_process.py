@@ -80,7 +80,7 @@ def test_one_tick_has_the_running_job(once: dict[str, list[dict[str, Any]]]) -> 
 
 def test_one_tick_says_how_each_source_fares(once: dict[str, list[dict[str, Any]]]) -> None:
     states = {row["source"]: row["state"] for row in once["source-health"] if not row["subject"]}
-    wanted = {"host", "devices", "jobs", "containers", "kubernetes"}
+    wanted = {"host", "devices", "jobs", "containers", "kubernetes", "cri"}
     assert {name: state for name, state in states.items() if name in wanted} == dict.fromkeys(wanted, "ok")
 
 

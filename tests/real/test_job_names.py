@@ -15,13 +15,16 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.message import Message
 
 from tests.clock import FakeClock
 from warpmeter.producers.jobs.containers import Container
 from warpmeter.producers.jobs.engines import AGAIN_S, EngineSource
-from warpmeter.producers.jobs.kubelet import SOCKET, KubeletSource
+from warpmeter.producers.jobs.kubernetes.generated import cri_pb2 as cri
+from warpmeter.producers.jobs.kubernetes.generated import podresources_pb2 as api
+from warpmeter.producers.jobs.kubernetes.kubelet import SOCKET, KubeletSource
+from warpmeter.producers.jobs.kubernetes.runtime import RuntimeSource
 from warpmeter.producers.jobs.naming import Names
-from warpmeter.producers.jobs.podresources.generated import podresources_pb2 as api
 from warpmeter.producers.source import Reading, Sample, SourceError
 from warpmeter.settings import Agent
 
@@ -180,24 +183,35 @@ def test_podman_without_a_daemon_is_read_from_its_storage(root: Path) -> None:
 
 
 @contextmanager
-def kubelet(root: Path, answer: api.ListPodResourcesResponse) -> Iterator[None]:
-    """A gRPC server with the kubelet's service at its socket."""
-    path = root.joinpath(*SOCKET)
+def serving(path: Path, service: str, **answers: Message) -> Iterator[list[str]]:
+    """A gRPC server at a socket with a service whose methods have one answer each; yields the methods asked."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    serve = grpc.unary_unary_rpc_method_handler(
-        lambda _request, _context: answer,
-        request_deserializer=api.ListPodResourcesRequest.FromString,
-        response_serializer=api.ListPodResourcesResponse.SerializeToString,
-    )
+    asked: list[str] = []
+
+    def method(name: str, answer: Message) -> grpc.RpcMethodHandler:
+        def serve(_request: bytes, _context: grpc.ServicerContext) -> bytes:
+            asked.append(name)
+            return answer.SerializeToString()
+
+        return grpc.unary_unary_rpc_method_handler(serve)
+
+    handlers = {name: method(name, answer) for name, answer in answers.items()}
     server = grpc.server(ThreadPoolExecutor(2))
-    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("v1.PodResourcesLister", {"List": serve})])
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service, handlers)])
     server.add_insecure_port(f"unix:{path}")
     server.start()
     try:
-        yield
+        yield asked
     finally:
         server.stop(None).wait()
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def kubelet(root: Path, answer: api.ListPodResourcesResponse) -> Iterator[None]:
+    """The kubelet's service at its socket."""
+    with serving(root.joinpath(*SOCKET), "v1.PodResourcesLister", List=answer):
+        yield
 
 
 def pod(name: str, resource: str = "", driver: str = "") -> api.PodResources:
@@ -240,5 +254,44 @@ def test_a_socket_that_does_not_answer_is_bounded(root: Path) -> None:
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(path))
         silent.listen()
-        with pytest.raises(SourceError, match="see the kubelet's log"):
+        with pytest.raises(SourceError, match="see the log of who serves it"):
             KubeletSource(Agent(root=root), Names()).read()
+
+
+def runtime(root: Path) -> Any:
+    """containerd with one pod of one container."""
+    labels = {"kueue.x-k8s.io/queue-name": "research", "team": "speech", "job-name": "train", "app": "x"}
+    metadata = cri.PodSandboxMetadata(name="train-x2x4z", uid="u-1", namespace="team-a")
+    sandbox = cri.PodSandbox(id="aa" * 32, metadata=metadata, labels=labels)
+    made = cri.Container(id=ID, pod_sandbox_id="aa" * 32, image=cri.ImageSpec(image="sha256:1"))
+    made.metadata.name, made.image.user_specified_image = "main", "vllm/vllm-openai:v0.11"
+    return serving(
+        root / "run/containerd/containerd.sock",
+        "runtime.v1.RuntimeService",
+        ListPodSandbox=cri.ListPodSandboxResponse(items=[sandbox]),
+        ListContainers=cri.ListContainersResponse(containers=[made, cri.Container(id=OTHER)]),
+    )
+
+
+def test_the_runtime_tells_the_labels_of_pods_and_is_asked_only_for_what_is_not_known(root: Path) -> None:
+    names = Names()
+    source = RuntimeSource(Agent(root=root), names)
+
+    def look() -> None:
+        source.parse(Sample(0.0, 0.0, 10.0, source.read()), None)
+
+    with runtime(root) as asked:
+        look()
+        assert asked == []  # nobody wants it
+        names.want([Container(ID, "containerd", "u-1"), Container(OTHER, "docker")])
+        look()
+        look()
+        assert sorted(asked) == ["ListContainers", "ListPodSandbox"]
+        source.close()
+    assert names.labels(Container(ID)) == {
+        "queue": "research", "team": "speech", "owner_kind": "Job", "owner": "train", "namespace": "team-a",
+        "pod": "train-x2x4z", "container": "main", "image": "vllm/vllm-openai:v0.11",
+    }  # fmt: skip
+    names.want([])
+    look()
+    assert names.labels(Container(ID)) == {}

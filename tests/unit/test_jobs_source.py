@@ -250,9 +250,10 @@ def test_no_proc_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_settings_give_the_period() -> None:
-    source, containers, kubernetes = sources(Agent(job_interval_s=5.0), Attribution())
+    source, containers, kubernetes, runtime = sources(Agent(job_interval_s=5.0), Attribution())
     assert (source.name, source.topic, source.period_s) == ("jobs", "job-events", 5.0)
     assert (containers.name, containers.period_s, kubernetes.name) == ("containers", 5.0, "kubernetes")
+    assert (runtime.name, runtime.period_s) == ("cri", 10.0)
 
 
 def test_an_empty_io_file_tells_nothing() -> None:

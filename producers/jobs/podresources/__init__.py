@@ -1,1 +1,0 @@
-"""The kubelet's pod-resources API, as far as the agent speaks it; `make proto` makes the code."""
