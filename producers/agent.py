@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from warpmeter import __version__, log, selfmetrics
 from warpmeter.clock import Clock, SystemClock
-from warpmeter.producers import devices, gpu, health, host, jobs, mounts, numa, rdma, scrape
+from warpmeter.producers import devices, gpu, health, host, jobs, mounts, numa, perf, rdma, scrape
 from warpmeter.producers.health import Board
 from warpmeter.producers.out import several
 from warpmeter.producers.out.several import Several
@@ -45,7 +45,7 @@ class Options:
 def all_sources(agent: Agent) -> list[AnySource]:
     """Every source that the settings ask for."""
     attribution = Attribution()
-    modules = (host, devices, rdma, mounts, numa, gpu, jobs, scrape)
+    modules = (host, devices, rdma, mounts, numa, perf, gpu, jobs, scrape)
     return [source for module in modules for source in module.sources(agent, attribution)]
 
 

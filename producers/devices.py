@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from warpmeter.producers import files
-from warpmeter.producers.counters import whole
+from warpmeter.producers.counters import fitting, whole
 from warpmeter.producers.ethtool import Adapters, Counts, Look, ethtool_columns
 from warpmeter.producers.source import AnySource, Attribution, Reading, Sample
 from warpmeter.schemas.generated.device_samples_pb2 import Envelope
@@ -41,7 +41,6 @@ TX: Final = 8
 # Columns of /proc/diskstats behind the name. Sectors there are 512 bytes whatever the disk has.
 READS, READ_SECTORS, READ_MS, WRITES, WRITE_SECTORS, WRITE_MS, BUSY_MS, QUEUE_MS = 0, 2, 3, 4, 6, 7, 9, 10
 SECTOR_KILOBYTES: Final = 0.512
-UINT32_MAX: Final = 0xFFFF_FFFF
 
 
 @dataclass(frozen=True)
@@ -228,13 +227,9 @@ def _delta(old: Sequence[int], new: Sequence[int], index: int) -> int | None:
 def _rate(old: Sequence[int], new: Sequence[int], index: int, factor: float) -> int | None:
     """A counter's growth times `factor`; None also beyond the column: another device took the name."""
     delta = _delta(old, new, index)
-    return None if delta is None else _fitting(delta * factor)
+    return None if delta is None else fitting(delta * factor)
 
 
 def _latency(old: Sequence[int], new: Sequence[int], count: int, spent_ms: int) -> int | None:
     done, spent = _delta(old, new, count), _delta(old, new, spent_ms)
-    return _fitting(spent * 1000 / done) if done and spent is not None else None
-
-
-def _fitting(value: float) -> int | None:
-    return whole if (whole := round(value)) <= UINT32_MAX else None
+    return fitting(spent * 1000 / done) if done and spent is not None else None
