@@ -235,7 +235,7 @@ class Gpu:
         """Makes a MIG instance and turns MIG mode on; `index` as in `nvmlDeviceGetMigDeviceHandleByIndex`."""
         self.set(mig_mode=1)
         raw: RawMig = self._raw.migs[index]
-        raw.uuid = f"MIG-{self.uuid[4:-2]}{gpu_instance:x}{compute_instance:x}".encode()
+        raw.uuid = f"MIG-{self.uuid[4:-4]}{self.uuid[-2:]}{gpu_instance:x}{compute_instance:x}".encode()
         raw.name = f"{self.name} MIG 1g.10gb".encode()
         raw.gpu_instance, raw.compute_instance = gpu_instance, compute_instance
         raw.multiprocessors, raw.memory_mib, raw.present = 16, memory_mib, 1
