@@ -112,7 +112,7 @@ class PageReader:
     def _sorted(self, numbers: Mapping[Series, float]) -> Values:
         values = Values(over=self._over, twice=self._twice)
         for series, value in numbers.items():
-            if series.name == STARTED:
+            if series.name == STARTED and not series.labels:
                 values.started = value
             if series.dates:
                 values.created[series.group] = value

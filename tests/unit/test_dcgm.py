@@ -9,6 +9,8 @@ import pytest
 from warpmeter.producers.gpu.dcgm import COLUMNS, FIELDS, DcgmPage, Pages, value
 from warpmeter.producers.scrape.fetch import Page
 from warpmeter.producers.source import Reading, Sample
+from warpmeter.schemas.compared import DCGM_FIELDS
+from warpmeter.schemas.equals import DYNOLOG
 from warpmeter.schemas.generated.gpu_samples_pb2 import Envelope
 from warpmeter.settings import Scrape
 
@@ -70,9 +72,19 @@ def test_without_nvml_the_page_alone_makes_the_rows() -> None:
         "fb_total_mebibytes": 81920, "remapped_rows_corrected": 1, "remapped_rows_uncorrected": 0,
         "remap_failed": False, "throttle_reasons": 4, "ecc_uncorrected_errors": 0, "graphics_active_permille": 974,
         "sm_active_permille": 913, "sm_occupancy_permille": 272, "tensor_active_permille": 413,
-        "dram_active_permille": 530, "fp16_active_permille": 10, "pcie_tx_megabytes_per_s": 1543,
+        "dram_active_permille": 530, "fp16_active_permille": 10, "fp32_active_permille": 51,
+        "fp64_active_permille": 0, "minor_number": 0,
+        "nvlink_rx_megabytes_per_s": 40877, "pcie_tx_megabytes_per_s": 1543,
         "pcie_rx_megabytes_per_s": 7101, "nvlink_tx_megabytes_per_s": 41002,
     }  # fmt: skip
+
+
+def test_every_field_that_dynolog_reads_of_dcgm_is_read() -> None:
+    (first, _) = Host(nvml=False).page(1).rows
+    theirs = {alias.name: column for column, alias in DYNOLOG["gpu-samples"].items()}
+    named = {"gpu_name": "model", "gpu_uuid": "uuid"}
+    assert len(DCGM_FIELDS) == 19
+    assert {named.get(name) or theirs[name] for name in DCGM_FIELDS.values()} <= told(first).keys()
 
 
 def test_blanks_are_absent_not_huge() -> None:
