@@ -1,5 +1,6 @@
 """From the staging table into the raw one and its rollups: the range is deleted, then filled, each step repeatable."""
 
+import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +16,8 @@ from warpmeter.store import Client
 
 CHUNK_ROWS: Final = 500_000
 """Rows of an insert: one block, which is in memory with what all views make of it."""
+SKEW_S: Final = 60.0
+"""So far the clocks of this host and of the store may be apart."""
 MUTATION: Final = {"mutations_sync": 2, "allow_nondeterministic_mutations": 1}
 
 
@@ -49,6 +52,29 @@ class Mover:
         self._raw, self._rollups = tables.raw, tables.rollups
         self._run = run
         self._columns: dict[str, set[str]] = {}
+
+    def keep_late(self) -> None:
+        """Into the staging table what ingest landed of the range after it was read, when this run was interrupted:
+        the deletion takes that out as well."""
+        run, book_ = self._run, named(self._store, BOOK)
+        ((landed,),) = self._client.query(
+            f"SELECT count() FROM {book_} WHERE table = {{table:String}} AND NOT startsWith(token, 'replay/') "
+            "AND inserted_at >= fromUnixTimestamp64Milli({began:Int64}) "
+            "AND max_ts >= fromUnixTimestamp64Milli({start:Int64}) AND min_ts < fromUnixTimestamp64Milli({end:Int64})",
+            {
+                "table": run.table, "began": int((run.began - SKEW_S) * 1000),
+                "start": run.start * 1000, "end": run.end * 1000,
+            },
+        ).result_rows  # fmt: skip
+        if not landed:
+            return
+        staged = run.name("staged")
+        names, key = self._shared_columns(self._raw, staged), ", ".join(dict.fromkeys((*self._raw.key, "ts")))
+        known = f"SELECT {key} FROM {named(self._store, staged)} WHERE {run.wanted.of_rows}"
+        everywhere = named(self._store, run.table if self._store.cluster else self._raw.name)
+        rows = f"SELECT {names} FROM {everywhere} WHERE {run.wanted.of_rows} AND ({key}) NOT IN ({known})"
+        # A token that nobody has used: what came since a first try is in no earlier insert.
+        insert(self._client, self._store, f"{staged} ({names})", rows, f"replay/{run.id}/late/{uuid.uuid4().hex}")
 
     def delete(self) -> None:
         """Take the range out of everything. Totals first: which keys are concerned is read from the raw rows."""

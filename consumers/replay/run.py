@@ -172,7 +172,7 @@ class _Work:
                 raise ReplayError(f"{found}; it is of the group {found.run.group}: finish it with that ingest.group")
             if found.stage == "loading":
                 continue
-            self._finish(found)
+            self._finish(found, interrupted=True)
             finished.append(found.run)
         names = tuple(f"{run.topic}, {run.wanted}" for run in finished)
         if any(self._asked.wanted.inside(run.wanted) for run in finished):
@@ -209,24 +209,29 @@ class _Work:
             raise ReplayError(f"{why}: nothing was changed. --allow-loss replays what the topic has")
         return hours, counted
 
-    def _finish(self, found: Unfinished) -> None:
-        """From `staged` or `landing` to the end."""
+    def _finish(self, found: Unfinished, interrupted: bool = False) -> None:
+        """From `staged` or `landing` to the end; ingest may have been at work since one was `interrupted`."""
         run, stage = found.run, found.stage
         old = self._now() - run.began > WINDOW_S
         if stage == "landing" and old:
             self._staging.back(run)
             stage = "staged"
         if stage == "staged":
+            if interrupted:
+                self._mover(run).keep_late()
             run = self._staging.renew(run, round(self._now(), 3), uuid.uuid4().hex) if old else run
             self._told.stage(f"deleting {run.wanted} of {run.table} and its rollups")
-            Mover(self._client, self._settings.store, Tables(self._raw, self._rollups), run).delete()
+            self._mover(run).delete()
             self._staging.advance(run, "landing")
-        mover = Mover(self._client, self._settings.store, Tables(self._raw, self._rollups), run)
+        mover = self._mover(run)
         chunks = mover.chunks()
         self._told.stage(f"landing {run.wanted} of {run.table}", sum(chunk.rows for chunk in chunks))
         mover.fill(chunks, self._landed)
         self._told.stage("removing the staging table")
         self._staging.drop(run, "landing")
+
+    def _mover(self, run: Run) -> Mover:
+        return Mover(self._client, self._settings.store, Tables(self._raw, self._rollups), run)
 
     def _landed(self, chunk: Chunk) -> None:
         self._told.step(chunk.rows)

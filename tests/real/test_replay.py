@@ -10,6 +10,7 @@ from tests.brokers import Broker
 from tests.engine import EngineServer
 from tests.ingest_process import IngestProcess
 from tests.replay_world import GPUS, HOSTS, JOBS, Watching, World
+from tests.wait import until
 from warpmeter import queries, store
 from warpmeter.consumers.replay import book, rollups, staging, totals
 from warpmeter.consumers.replay.errors import ReplayError
@@ -87,6 +88,29 @@ def test_a_dry_run_and_a_no_change_nothing(world: World) -> None:
         assert any(hour.staged > hour.in_table for hour in outcome.hours)
     assert world.snapshot() == had
     world.replay(HOSTS)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fuse", ["deleting", "landing"])
+def test_what_ingest_landed_of_the_range_while_it_was_interrupted_stays(world: World, fuse: str) -> None:
+    """Killed when it had begun to delete, with late samples of the same hours landed before the same command again."""
+    world.crash(GPUS, fuse)
+    if fuse == "landing":
+        world.command("ALTER TABLE gpu_samples DELETE WHERE 1")
+        world.command("RENAME TABLE replay_landing_gpu_samples TO replay_staged_gpu_samples")
+    with closing(IngestProcess(world.settings, world.log)) as process:
+        had, all_of = world.value("SELECT count() FROM gpu_samples"), "SELECT uniqExact(host, ts, gpu) FROM gpu_samples"
+        world.send(5)
+        until(lambda: world.value("SELECT count() FROM gpu_samples") == had + 20, f"late samples ({world.log})", 60)
+        until(lambda: world.value("SELECT count() FROM job_events") == world.sent * 4, f"the others ({world.log})", 60)
+        assert process.stop() == 0
+    assert world.replay(GPUS).done
+    assert world.value(all_of) == world.value("SELECT count() FROM gpu_samples") == world.sent * 4
+    assert world.value("SELECT sum(samples) FROM gpu_heatmap_1h") == world.sent * 4
+    again = world.snapshot()
+    world.replay(GPUS)
+    world.before = world.snapshot()
+    assert world.before == again
 
 
 def test_it_refuses_while_ingest_is_at_work(world: World) -> None:
