@@ -48,7 +48,7 @@ def setup(settings: Log, part: str) -> Logger:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, settings.level.upper())),
-        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, Unfailing(sys.stderr))),
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, Unfailing(sys.stderr))),  # a line in one write
         cache_logger_on_first_use=True,
     )
     return get(part)
