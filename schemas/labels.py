@@ -38,7 +38,7 @@ LABELS: Final[Mapping[str, str]] = {
     # how it was launched
     "run_id":         "torchrun's TORCHELASTIC_RUN_ID",
     "rendezvous":     "torchrun's MASTER_ADDR:MASTER_PORT",
-    "local_world_size": "ranks on this host: LOCAL_WORLD_SIZE, or OMPI_COMM_WORLD_LOCAL_SIZE",
+    "local_world_size": "ranks on this host: LOCAL_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE or MPI_LOCALNRANKS",
 }
 # fmt: on
 

@@ -20,7 +20,7 @@ NAMES: Final = (
     *("NVIDIA_VISIBLE_DEVICES",),
     *("TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
     *("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
-    *("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "PMIX_RANK", "PMIX_NAMESPACE"),
+    *("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMIX_RANK", "PMIX_NAMESPACE"),
 )
 VARIABLES: Final = frozenset(name.encode() for name in NAMES)
 """The only variables that are ever read out of an environment."""
@@ -43,6 +43,7 @@ RANKS: Final = (
 )
 """Rank, world size and local rank by launcher, the innermost first; Slurm's, which are the outermost, come last."""
 SLURM_RANK: Final = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")
+LOCAL_SIZES: Final = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 NO_GPU: Final = frozenset({"", "void", "none"})
 
 
@@ -90,7 +91,7 @@ def launch_labels(variables: Mapping[str, str]) -> dict[str, str]:
     """How a process was launched, whoever scheduled it."""
     labels = {
         "run_id": variables.get("TORCHELASTIC_RUN_ID", ""),
-        "local_world_size": variables.get("LOCAL_WORLD_SIZE") or variables.get("OMPI_COMM_WORLD_LOCAL_SIZE", ""),
+        "local_world_size": next((variables[name] for name in LOCAL_SIZES if variables.get(name)), ""),
     }
     if "MASTER_ADDR" in variables and "RANK" in variables:
         labels["rendezvous"] = f"{variables['MASTER_ADDR']}:{variables.get('MASTER_PORT', '')}"
