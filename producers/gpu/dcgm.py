@@ -141,7 +141,7 @@ class _Row:
 
 
 class Pages:
-    """Where the pages meet NVML's rows. Each side swaps whole objects, so no lock is needed."""
+    """Where the pages meet NVML's rows. Each side puts whole objects into its own place, so no lock is needed."""
 
     def __init__(self, gpu_period_s: float | None) -> None:
         """`gpu_period_s`: of the rows from NVML, None when they are not asked for."""
@@ -154,7 +154,7 @@ class Pages:
 
     def put(self, endpoint: str, told: Told) -> None:
         """From an endpoint's thread: its newest page."""
-        self._told = {**self._told, endpoint: told}
+        self._told[endpoint] = told
 
     def covered(self, key: Key, monotonic: float) -> bool:
         """Whether the GPU has rows from NVML; at first it is given the time of some ticks to have them."""
@@ -188,8 +188,9 @@ class Pages:
 
     def _fresh(self, now: float) -> list[Told]:
         """Pages that no tick has used and that are not older than their period (and the jitter of two schedules)."""
-        found = [told for name, told in self._told.items() if self._used.get(name) is not told]
-        self._used = self._told
+        newest = dict(self._told)
+        found = [told for name, told in newest.items() if self._used.get(name) is not told]
+        self._used = newest
         return [told for told in found if now - told.monotonic <= 1.5 * told.period_s]
 
 

@@ -49,6 +49,7 @@ class ExporterPage:
             now = self._reader.read(sample.raw, sample.ts)
         except BadPageError as error:
             self._last = None
+            self._count.set(0)
             return Reading((), [self._refused(sample.raw, error)])
         grown = rates(now, self._last, sample.since(before), self.period_s)
         self._last = now

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry, Counter, Histogram, Info, start_http_server
 
 from tests.brokers import Tansu
 from tests.brokers.process import free_ports
@@ -68,6 +69,42 @@ def test_openmetrics_is_asked_for_and_left_alone_where_an_exporter_writes_it_wro
         assert [health.subject for health in first.health] == ["page"]
         (row,) = source.parse(Sample(1.8e9, 1.0, 10.0, source.read()), None).rows
     assert (row.name, row.value) == ("b", 2.0)  # type: ignore[attr-defined]
+
+
+def test_a_real_openmetrics_server_is_read() -> None:
+    registry = CollectorRegistry()
+    counted = Counter("jobs", "Jobs done.", ("queue",), registry=registry)
+    took = Histogram("took", "What a job took.", unit="seconds", buckets=(0.1, 1.0), registry=registry)
+    Info("build", "What runs.", registry=registry).info({"version": "7"})
+    counted.labels("a b").inc(3)
+    took.observe(0.5)
+    server, thread = start_http_server(0, "127.0.0.1", registry=registry)
+    try:
+        source = ExporterPage("gpu01", Scrape("e", f"http://127.0.0.1:{server.server_port}/metrics"))
+        first = Sample(1.8e9, 1.0, 10.0, source.read())
+        assert first.raw.openmetrics
+        assert list(source.parse(first, None).health) == []
+        counted.labels("a b").inc(20)
+        rows: list[Any] = list(source.parse(Sample(1.8e9 + 10, 11.0, 10.0, source.read()), first).rows)
+        counted.clear()  # another counter of the same name and labels: higher, and yet it began anew
+        counted.labels("a b").inc(100)
+        anew: list[Any] = list(source.parse(Sample(1.8e9 + 20, 21.0, 10.0, source.read()), first).rows)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    found = {(row.name, row.labels.get("le", "")): (row.kind, row.unit, row.value) for row in rows}
+    assert found == {
+        ("jobs_total", ""): ("counter", "", 23.0),
+        ("took_seconds_bucket", "0.1"): ("histogram", "seconds", 0.0),
+        ("took_seconds_bucket", "1.0"): ("histogram", "seconds", 1.0),
+        ("took_seconds_bucket", "+Inf"): ("histogram", "seconds", 1.0),
+        ("took_seconds_count", ""): ("histogram", "seconds", 1.0),
+        ("took_seconds_sum", ""): ("histogram", "seconds", 0.5),
+        ("build_info", ""): ("info", "", 1.0),
+    }
+    assert [row.rate_per_s for row in rows if row.name == "jobs_total"] == [2.0]
+    assert [row.HasField("rate_per_s") for row in anew if row.name == "jobs_total"] == [False]
 
 
 def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
