@@ -159,7 +159,7 @@ class _Walk:
     def _decide(self, process: Process, parent: Process | None, above: Key | None) -> Key | None:
         if above is None and (above := self._remembered_top(process)) is not None and above not in self.trees:
             return above
-        found, place = membership(process.variables, self._pod_of(process)), rank(process.variables)
+        found, place = self._told(process)
         upper = self.trees.get(above) if above is not None else None
         if found is None:
             return above if above is not None else self._by_tree_id(process, place)
@@ -167,6 +167,12 @@ class _Walk:
         if upper is not None and (upper.job_id, upper.rank) == (job_id, place):
             return above
         return self._plant(process, job_id, place, found)
+
+    def _told(self, process: Process) -> tuple[Membership | None, Rank]:
+        """What its environment and its pod say; of most processes of a host there is nothing to ask."""
+        if not process.variables and process.container is None:
+            return None, UNKNOWN
+        return membership(process.variables, self._pod_of(process)), rank(process.variables)
 
     def _remembered_top(self, process: Process) -> Key | None:
         """Where it belonged while its parents lived. A top that is gone is no tree any more; one that lives is."""
