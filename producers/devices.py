@@ -41,6 +41,8 @@ TX: Final = 8
 # Columns of /proc/diskstats behind the name. Sectors there are 512 bytes whatever the disk has.
 READS, READ_SECTORS, READ_MS, WRITES, WRITE_SECTORS, WRITE_MS, BUSY_MS, QUEUE_MS = 0, 2, 3, 4, 6, 7, 9, 10
 SECTOR_KILOBYTES: Final = 0.512
+NIC_NUMBERS, DISK_NUMBERS = 16, 11
+"""Counters of a line, at least; kernels since 4.18 have more of a disk."""
 
 
 @dataclass(frozen=True)
@@ -166,8 +168,8 @@ def nics(net_dev: bytes) -> Counters:
     counters = {}
     for line in net_dev.decode(errors="replace").splitlines()[2:]:
         name, _, numbers = line.partition(":")
-        if not NOT_NICS.fullmatch(name := name.strip()):
-            counters[name] = tuple(map(int, numbers.split()))
+        if not NOT_NICS.fullmatch(name := name.strip()) and (known := _numbers(numbers.split(), NIC_NUMBERS)):
+            counters[name] = known
     return counters
 
 
@@ -175,9 +177,9 @@ def disks(diskstats: bytes | None) -> Counters:
     """Of /proc/diskstats: the counters of each whole disk."""
     counters = {}
     for line in (diskstats or b"").decode(errors="replace").splitlines():
-        _, _, name, *numbers = line.split()
-        if not (NOT_DISKS.fullmatch(name) or PARTITION.fullmatch(name)):
-            counters[name] = tuple(map(int, numbers))
+        name, *numbers = line.split()[2:] or ("",)
+        if not (NOT_DISKS.fullmatch(name) or PARTITION.fullmatch(name)) and (known := _numbers(numbers, DISK_NUMBERS)):
+            counters[name] = known
     return counters
 
 
@@ -216,6 +218,12 @@ def disk_columns(old: Sequence[int] | None, new: Sequence[int], elapsed_s: float
         "read_latency_microseconds": _latency(old, new, READS, READ_MS),
         "write_latency_microseconds": _latency(old, new, WRITES, WRITE_MS),
     }
+
+
+def _numbers(words: Sequence[str], least: int) -> tuple[int, ...]:
+    """The counters of a line; () when it is not whole, or not of numbers."""
+    whole_line = len(words) >= least and all(map(str.isdigit, words))
+    return tuple(map(int, words)) if whole_line else ()
 
 
 def _delta(old: Sequence[int], new: Sequence[int], index: int) -> int | None:

@@ -10,6 +10,7 @@ from typing import Final
 
 from warpmeter import __version__
 from warpmeter.producers import files, vitals
+from warpmeter.producers.counters import whole
 from warpmeter.producers.source import AnySource, Attribution, Reading, Sample
 from warpmeter.schemas.generated.host_samples_pb2 import Envelope
 from warpmeter.settings import Agent
@@ -123,7 +124,7 @@ def gauges(raw: HostRaw) -> Columns:
         "uptime_s": _uptime(raw.uptime),
         "cores": sum(line.startswith(b"cpu") and line[3:4].isdigit() for line in raw.stat.splitlines()),
         "processes": raw.processes,
-        **{column: _first(stat.get(key)) for column, key in STAT_GAUGES.items()},
+        **{column: whole(stat.get(key)) for column, key in STAT_GAUGES.items()},
         **_load(raw.loadavg),
         **_memory(fields(raw.meminfo, b":")),
         **vitals.gauges(fields(raw.vmstat or b"", b" "), vitals.snmp(raw.snmp), raw.file_nr, raw.huge_pages),
@@ -134,7 +135,7 @@ def rates(before: HostRaw, now: HostRaw, elapsed_s: float, page_kilobytes: float
     """What needs two reads. A counter that went back (it wrapped, or started again) gives None."""
     old, new = fields(before.stat, b" "), fields(now.stat, b" ")
     columns = {
-        column: _per_s(_first(old.get(key)), _first(new.get(key)), elapsed_s) for column, key in STAT_RATES.items()
+        column: _per_s(whole(old.get(key)), whole(new.get(key)), elapsed_s) for column, key in STAT_RATES.items()
     }
     return {
         **columns,
@@ -205,10 +206,6 @@ def _per_s(old: int | None, new: int | None, elapsed_s: float, factor: float = 1
     return rate if rate <= UINT32_MAX else None
 
 
-def _first(value: bytes | None) -> int | None:
-    return int(value.split(None, 1)[0]) if value else None
-
-
 def _uptime(text: bytes | None) -> int | None:
     return int(float(text.split()[0])) if text else None
 
@@ -221,13 +218,13 @@ def _load(loadavg: bytes) -> Columns:
 def _memory(meminfo: Mapping[bytes, bytes]) -> Columns:
     """Of /proc/meminfo, which counts in KiB."""
     columns = {column: _mebibytes(meminfo.get(key)) for column, key in MEMINFO.items()}
-    total, free = _first(meminfo.get(b"SwapTotal")), _first(meminfo.get(b"SwapFree"))
+    total, free = whole(meminfo.get(b"SwapTotal")), whole(meminfo.get(b"SwapFree"))
     columns["swap_used_mebibytes"] = None if total is None or free is None else round((total - free) / 1024)
     return columns
 
 
 def _mebibytes(kibibytes: bytes | None) -> int | None:
-    number = _first(kibibytes)
+    number = whole(kibibytes)
     return None if number is None else round(number / 1024)
 
 
@@ -235,7 +232,7 @@ def _memory_events(before: HostRaw, now: HostRaw, elapsed_s: float, page_kilobyt
     old, new = fields(before.vmstat or b"", b" "), fields(now.vmstat or b"", b" ")
 
     def rate(key: bytes, factor: float) -> int | None:
-        return _per_s(_first(old.get(key)), _first(new.get(key)), elapsed_s, factor)
+        return _per_s(whole(old.get(key)), whole(new.get(key)), elapsed_s, factor)
 
     return {
         "swap_in_kilobytes_per_s": rate(b"pswpin", page_kilobytes),
@@ -260,7 +257,7 @@ def stalled_us(text: bytes | None) -> dict[str, int]:
     """Of a /proc/pressure file: microseconds stalled since boot, for `some` and `full`."""
     stalled = {}
     for line in (text or b"").splitlines():
-        how, *_, total = line.split()
-        if total.startswith(b"total="):
-            stalled[how.decode()] = int(total[6:])
+        how, total = line.partition(b" ")[0], line.rpartition(b"total=")[2]
+        if (microseconds := whole(total)) is not None:
+            stalled[how.decode(errors="replace")] = microseconds
     return stalled

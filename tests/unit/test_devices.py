@@ -171,3 +171,16 @@ def test_no_pair_of_counters_gives_a_negative_or_unfitting_value(
     assert disk["busy_permille"] is None or 0 <= disk["busy_permille"] <= 1000
     Envelope.DeviceSample(**disk)
     Envelope.DeviceSample(**nic_columns(old, new, elapsed, None))
+
+
+@pytest.mark.parametrize(
+    "line", ["", " ", "259 0 nvme0n1", "259 0 nvme0n1 " + "nan " * 17, "garbage", "259 0 sda 1 2 3"]
+)
+def test_lines_that_are_no_disk_are_left_out(line: str) -> None:
+    good = "8 0 sdb " + "1 " * 11
+    assert list(disks(f"{line}\n{good}\n".encode())) == ["sdb"]
+
+
+@pytest.mark.parametrize("line", ["", "eth0:", "eth0: 1 2 3", "eth0: " + "x " * 16, "garbage"])
+def test_lines_that_are_no_nic_are_left_out(line: str) -> None:
+    assert list(nics(f"h\nh\n{line}\neth1: {'1 ' * 16}\n".encode())) == ["eth1"]

@@ -1,6 +1,7 @@
 """The host source: two looks at a golden /proc tree, and what counters may do to it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -144,3 +145,15 @@ def test_meminfo_without_a_line_leaves_its_column_unknown() -> None:
     assert columns["mem_available_mebibytes"] is None
     assert columns["swap_used_mebibytes"] is None
     Envelope.HostSample(**columns)
+
+
+@pytest.mark.parametrize("noise", [b"", b"\n", b"nan", b"garbage of\nmany lines\n\xff\xfe", b"some total=x\ntotal="])
+def test_garbage_in_one_file_leaves_the_columns_of_the_others(noise: bytes) -> None:
+    found = row(look("second", 2.0), look("first", 0.0))
+    for name in ("meminfo", "vmstat", "snmp", "file_nr"):
+        changed: dict[str, Any] = {name: noise}
+        broken = replace(look("second", 2.0).raw, **changed)
+        columns = row(Sample(TS + 2.0, 102.0, 1.0, broken), look("first", 0.0))
+        assert columns.cpu_util_permille == found.cpu_util_permille
+    broken = replace(look("second", 2.0).raw, pressure=(noise, None, None))
+    assert not row(Sample(TS + 2.0, 102.0, 1.0, broken), look("first", 0.0)).HasField("psi_cpu_some_permille")
