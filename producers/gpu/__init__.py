@@ -16,7 +16,7 @@ from warpmeter.producers.gpu.device import GpuRaw
 from warpmeter.producers.gpu.event_source import GpuEventSource, Shared
 from warpmeter.producers.gpu.nvml import GpuProcess
 from warpmeter.producers.gpu.parse import health, look, members, rates, uses, values
-from warpmeter.producers.gpu.pause import Pause
+from warpmeter.producers.gpu.pause import Pause, file_of
 from warpmeter.producers.gpu.process_rows import PROCESSES, process_rows
 from warpmeter.producers.gpu.reader import SLOW_PERIOD_S, Reader, Snapshot
 from warpmeter.producers.gpu.shares import shares
@@ -51,7 +51,7 @@ class GpuSource:
         """`pages`: of a DCGM exporter, which complete the rows. `shared`: what it shares with the source of events."""
         self._host, self.period_s, self._attribution, self._pages = host, period_s, attribution, pages
         self._shared = shared or Shared()
-        self._pause = Pause(monotonic)
+        self._pause = Pause(monotonic, self._shared.paused)
         self._reader = Reader(period_s, monotonic, self._shared.listener, self._pause, self._shared.proc)
         self._asked_at: float | None = None
         self.pause, self.resume = self._pause.pause, self._pause.resume
@@ -135,7 +135,7 @@ def sources(agent: settings.Agent, attribution: Attribution) -> Sequence[AnySour
 
 
 def _own(agent: settings.Agent, attribution: Attribution, pages: dcgm.Pages | None) -> Sequence[AnySource]:
-    shared = Shared(proc=files.below(agent.root, "proc"))
+    shared = Shared(proc=files.below(agent.root, "proc"), paused=file_of(agent.spool_dir))
     memory = agent.spool_dir.with_name(f"{agent.spool_dir.name}-xids.json")
     return (
         GpuSource(agent.host, agent.interval_s, attribution, pages=pages, shared=shared),

@@ -26,11 +26,15 @@ DROPPED: Final = "a storm: {count} XIDs were dropped, being more than can be pub
 
 @dataclass
 class Shared:
-    """Where the GPU source and this one meet; `look` is swapped whole by the former. `proc`: where processes are."""
+    """Where the GPU source and this one meet; `look` is swapped whole by the former.
+
+    `proc`: where processes are. `paused`: the file by which another process asks for a pause.
+    """
 
     listener: Listener = field(default_factory=Listener)
     look: Look = field(default_factory=Look)
     proc: str = "/proc"
+    paused: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 
 from tests.gpu_host import Host, by_uuid, columns, states
 from tests.nvml import NvmlStub, Process
+from warpmeter.producers.gpu import GpuSource
+from warpmeter.producers.gpu.pause import ask, file_of
 from warpmeter.producers.source import Reading
 
 MIB = 1 << 20
@@ -144,6 +147,23 @@ def test_a_pause_ends_by_itself(host: Host) -> None:
     for wrong in (0.0, -1.0, 7200.0, float("nan")):
         with pytest.raises(ValueError, match="a pause lasts"):
             host.source.pause(wrong)
+
+
+def test_another_process_asks_for_a_pause_by_a_file(host: Host, tmp_path: Path) -> None:
+    file = file_of(tmp_path / "spool")
+    host.shared.paused = file
+    host.source = GpuSource("node1", 1.0, host.attribution, lambda: host.now, shared=host.shared)
+    ask(file, 30.0, time.time())
+    assert states(host.tick())["performance counters"] == "paused"
+    for nothing in ("", "soon", f"{time.time() - 1:.3f}", f"{time.time() + 1e6:.3f}", "nan"):
+        file.write_text(nothing)
+        assert "performance counters" not in states(host.tick())
+    ask(file, 30.0, time.time())
+    host.source.resume()
+    assert not file.exists()
+    assert "performance counters" not in states(host.tick())
+    with pytest.raises(ValueError, match="a pause lasts"):
+        ask(file, 3601.0, time.time())
 
 
 def test_without_nvlink_totals_each_link_is_asked(host: Host) -> None:

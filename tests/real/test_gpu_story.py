@@ -22,6 +22,7 @@ from tests.ingest_process import IngestProcess, make_topics, migrated, settings_
 from tests.nvml import NvmlStub, Process, ramp
 from tests.python import PYTHON
 from tests.real import agents
+from tests.real.up import warpmeter
 from tests.wait import until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
@@ -113,6 +114,11 @@ class Story:
         os.kill(self.pids[3], signal.SIGKILL)
         self.stub.gpus[6].set_processes()
 
+    def counters(self, *arguments: str) -> None:
+        """`warpmeter counters`, for this agent."""
+        environment = {**os.environ, "WARPMETER_AGENT__SPOOL_DIR": str(self._logs[0].with_name("spool"))}
+        subprocess.run(warpmeter("counters", *arguments), env=environment, check=True, timeout=60)
+
     def reload(self) -> None:
         """A new driver."""
         self.stub.reload_driver("590.10.01")
@@ -144,6 +150,7 @@ def test_sql_tells_what_befell_the_gpus(story: Story) -> None:
     _throttled(story)
     _off_the_bus_and_back(story)
     _fault_of_an_application(story)
+    _lent_to_a_profiler(story)
     _driver_reload(story)
     _shares_sum_to_the_gpu(story)
     _memory_fails_more_and_more(story)
@@ -219,6 +226,22 @@ def _fault_of_an_application(story: Story) -> None:
     story.kill()
     story.wait(f"SELECT * FROM ({XIDS}) WHERE gpu = 6", [(6, 31, True, "its processes have left the GPU")])
     story.wait("SELECT state FROM jobs WHERE job_id = {job:String}", [("ended",)], job=inside)
+
+
+PAUSED = "SELECT state FROM source_health_now WHERE source = 'gpu' AND subject = 'performance counters'"
+MEASURED = "SELECT countIf(isNotNull(sm_active)), countIf(isNotNull(gpu_util)) FROM gpus WHERE uuid LIKE 'GPU-%'"
+
+
+def _lent_to_a_profiler(story: Story) -> None:
+    story.counters("pause", "--for", "5m")
+    story.wait(PAUSED, [("paused",)])
+    story.wait(MEASURED, [(0, 8)])
+    assert story.ask("SELECT arrayFilter(each -> each LIKE 'gpu %', problems) FROM hosts") == [
+        ([],)
+    ]  # it is no failure
+    story.counters("resume")
+    story.wait(PAUSED, [("ok",)])
+    story.wait(MEASURED, [(8, 8)])
 
 
 def _driver_reload(story: Story) -> None:

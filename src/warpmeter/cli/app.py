@@ -7,7 +7,7 @@ import typer
 
 from warpmeter import __version__
 from warpmeter.cli import common
-from warpmeter.cli.commands import ask, letters, operate, run
+from warpmeter.cli.commands import ask, counters, letters, operate, run
 
 app = typer.Typer(
     name="warpmeter",
@@ -67,3 +67,4 @@ app.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 )(run.simulate)
 app.add_typer(letters.app, name="dead-letters", rich_help_panel="Operate")
+app.add_typer(counters.app, name="counters", rich_help_panel="Operate")
