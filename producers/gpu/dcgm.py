@@ -1,8 +1,8 @@
 """The page of a DCGM exporter as another source of `GpuSample`: it fills what NVML does not give.
 
-It is scraped on its own thread. Where the agent sees the same GPU through NVML, each page completes the rows of one
-tick, the first after it came: a value gets one time only. Where NVML tells nothing of a GPU (no driver library in the
-agent's container), the page alone makes its rows.
+It is scraped on its own thread. Where the agent sees the same GPU through NVML, a page completes the rows of its period
+and no longer: what is older is not stamped anew. Where NVML tells nothing of a GPU (no driver library in the agent's
+container), the page alone makes its rows.
 """
 
 import re
@@ -147,28 +147,30 @@ class Pages:
         """`gpu_period_s`: of the rows from NVML, None when they are not asked for."""
         self._gpu_period_s = gpu_period_s
         self._told: dict[str, Told] = {}
-        self._used: dict[str, Told] = {}
         self._rows: dict[str, _Row] = {}
-        self._seen: Mapping[Key, float] = {}
-        self._first: float | None = None
+        self._seen: frozenset[Key] = frozenset()
+        self._alive: float | None = None
 
     def put(self, endpoint: str, told: Told) -> None:
         """From an endpoint's thread: its newest page."""
         self._told[endpoint] = told
 
     def covered(self, key: Key, monotonic: float) -> bool:
-        """Whether the GPU has rows from NVML; at first it is given the time of some ticks to have them."""
+        """Whether NVML speaks for the GPU: it has rows from there, or had them until NVML said that it is gone.
+
+        At first NVML is given the time of some ticks to have any.
+        """
         if self._gpu_period_s is None:
             return False
-        if self._first is None:
-            self._first = monotonic
-        at = self._seen.get(key, self._first)
-        return monotonic - at <= STALE_PERIODS * max(1.0, self._gpu_period_s)
+        if self._alive is None:
+            self._alive = monotonic
+        alive = monotonic - self._alive <= STALE_PERIODS * max(1.0, self._gpu_period_s)
+        return alive and (not self._seen or key in self._seen or (key[0], None) in self._seen)
 
     def complete(
         self, sample: Sample[Any], rows: Iterable[GpuSample], unsupported: Mapping[str, Collection[str]]
     ) -> None:
-        """From the GPU source: fill the columns that NVML does not give, from pages that are fresh and not yet used.
+        """From the GPU source: fill the columns that NVML does not give, from the pages that still stand.
 
         `unsupported`: by uuid, columns that NVML never gives there; others are filled when NVML failed to for long.
         """
@@ -177,21 +179,15 @@ class Pages:
         now = sample.monotonic
         keys = [(parents.get(row.gpu, ""), row.gpu_instance) if row.HasField("gpu_instance") else (row.uuid, None)
                 for row in rows]  # fmt: skip
-        self._seen = {**{key: at for key, at in self._seen.items() if now - at < LACKING_S}, **dict.fromkeys(keys, now)}
-        fresh = self._fresh(now)
+        self._seen, self._alive = self._seen.union(keys), now
+        moment = now - 0.5 * sample.period_s  # the page that is due at this very tick may come a moment later
+        fresh = [told for told in list(self._told.values()) if moment - told.monotonic <= told.period_s]
         for row, key in zip(rows, keys, strict=True):
             known = self._rows.setdefault(row.uuid, _Row(now))
             for given, _ in row.ListFields():
                 known.given[given.name] = now
             columns = [told.gpus[key].columns for told in fresh if key in told.gpus]
             _fill(row, known, columns, unsupported.get(row.uuid, ()), now)
-
-    def _fresh(self, now: float) -> list[Told]:
-        """Pages that no tick has used and that are not older than their period (and the jitter of two schedules)."""
-        newest = dict(self._told)
-        found = [told for name, told in newest.items() if self._used.get(name) is not told]
-        self._used = newest
-        return [told for told in found if now - told.monotonic <= 1.5 * told.period_s]
 
 
 def _fill(

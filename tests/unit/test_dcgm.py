@@ -138,27 +138,19 @@ def test_with_nvml_the_page_only_completes() -> None:
         "power_deciwatts": 1000, "sm_active_permille": 913, "dram_active_permille": 530,
     }  # fmt: skip
     assert "gpu_util_permille" not in told(mine)  # NVML may give it yet
-    assert host.page(2).rows == []  # it never makes a second row of the GPU
+    assert FIRST not in [each.uuid for each in host.page(2).rows]  # type: ignore[attr-defined] # no second row of it
 
 
-def test_a_page_completes_one_tick() -> None:
-    host = Host(period_s=10.0)
-    lacking = {FIRST: {"sm_active_permille"}}
+@pytest.mark.parametrize("period_s", [1.0, 10.0])
+def test_a_page_stands_for_its_period_and_no_longer(period_s: float) -> None:
+    host = Host(period_s=period_s)
     host.page(10)
-    rows = [row() for _ in range(3)]
+    rows = [row() for _ in range(14)]
     for at, each in enumerate(rows, 10):
-        host.tick(at + 0.5, each, unsupported=lacking)
-    assert [each.HasField("sm_active_permille") for each in rows] == [True, False, False]
-    host.page(20)
-    host.tick(20.5, mine := row(), unsupported=lacking)
-    assert mine.HasField("sm_active_permille")
-
-
-def test_a_page_older_than_its_period_is_not_used() -> None:
-    host = Host()
-    host.page(1)
-    host.tick(3, mine := row(), unsupported={FIRST: {"sm_active_permille"}})
-    assert not mine.HasField("sm_active_permille")
+        host.tick(at + 0.05, each, unsupported={FIRST: {"sm_active_permille"}})
+    # The last of them is the tick at which the next page is due: it comes a moment later.
+    assert [each.HasField("sm_active_permille") for each in rows] == [at <= period_s for at in range(14)]
+    assert {each.sm_active_permille for each in rows if each.HasField("sm_active_permille")} == {913}
 
 
 def test_what_nvml_stopped_giving_is_completed_after_a_while_and_what_it_gives_at_times_is_not() -> None:
@@ -214,6 +206,15 @@ def test_when_nvml_falls_silent_the_page_makes_the_rows_and_stops_when_it_is_bac
             host.tick(at - 0.5, row(FIRST), row(SECOND, 1))
         alone.append(len(host.page(at).rows))
     assert alone == [0] * 7 + [2] * 5 + [0] * 8
+
+
+def test_a_gpu_that_nvml_lost_stays_lost_and_one_that_nvml_never_saw_has_rows() -> None:
+    host = Host()
+    found = []
+    for at in range(1, 11):
+        host.tick(at - 0.5, *([row(FIRST)] if at < 4 else []))  # from then on NVML answers, and says that it is gone
+        found.append([each.uuid for each in host.page(at).rows])  # type: ignore[attr-defined]
+    assert found == [[SECOND]] * 10  # a container that is given some of the host's GPUs sees only those by NVML
 
 
 def test_another_page_says_that_it_is_another() -> None:
