@@ -9,7 +9,7 @@ from warpmeter.consumers.replay import book
 from warpmeter.consumers.replay.hours import Range, said
 from warpmeter.consumers.replay.rollups import BOOK, Rollups, Table, deletes, named, on_cluster
 from warpmeter.consumers.replay.staging import Run
-from warpmeter.consumers.replay.totals import affected
+from warpmeter.consumers.replay.totals import affected, renewed
 from warpmeter.consumers.sink import ONE_BLOCK
 from warpmeter.settings import Store
 from warpmeter.store import Client
@@ -55,26 +55,36 @@ class Mover:
 
     def keep_late(self) -> None:
         """Into the staging table what ingest landed of the range after it was read, when this run was interrupted:
-        the deletion takes that out as well."""
+        the deletion takes that out as well. And the totals' part beside the range with what it landed there."""
+        if not self._went_on():
+            return
+        self._keep(self._raw, self._late_rows(), self._run.name("staged"))
+        for table in self._rollups.totals:
+            stale, fresh = renewed(self._store, self._run, self._raw, table)
+            self._mutate(stale)
+            self._keep(table, fresh, self._run.totals(table.name))
+
+    def _went_on(self) -> bool:
         run, book_ = self._run, named(self._store, BOOK)
         ((landed,),) = self._client.query(
             f"SELECT count() FROM {book_} WHERE table = {{table:String}} AND NOT startsWith(token, 'replay/') "
-            "AND inserted_at >= fromUnixTimestamp64Milli({began:Int64}) "
-            "AND max_ts >= fromUnixTimestamp64Milli({start:Int64}) AND min_ts < fromUnixTimestamp64Milli({end:Int64})",
-            {
-                "table": run.table, "began": int((run.began - SKEW_S) * 1000),
-                "start": run.start * 1000, "end": run.end * 1000,
-            },
-        ).result_rows  # fmt: skip
-        if not landed:
-            return
-        staged = run.name("staged")
-        names, key = self._shared_columns(self._raw, staged), ", ".join(dict.fromkeys((*self._raw.key, "ts")))
+            "AND inserted_at >= fromUnixTimestamp64Milli({began:Int64})",
+            {"table": run.table, "began": int((run.began - SKEW_S) * 1000)},
+        ).result_rows
+        return bool(landed)
+
+    def _late_rows(self) -> str:
+        run = self._run
+        staged, key = run.name("staged"), ", ".join(dict.fromkeys((*self._raw.key, "ts")))
         known = f"SELECT {key} FROM {named(self._store, staged)} WHERE {run.wanted.of_rows}"
         everywhere = named(self._store, run.table if self._store.cluster else self._raw.name)
-        rows = f"SELECT {names} FROM {everywhere} WHERE {run.wanted.of_rows} AND ({key}) NOT IN ({known})"
-        # A token that nobody has used: what came since a first try is in no earlier insert.
-        insert(self._client, self._store, f"{staged} ({names})", rows, f"replay/{run.id}/late/{uuid.uuid4().hex}")
+        names = self._shared_columns(self._raw, staged)
+        return f"SELECT {names} FROM {everywhere} WHERE {run.wanted.of_rows} AND ({key}) NOT IN ({known})"
+
+    def _keep(self, table: Table, rows: str, into: str) -> None:
+        """Under a token that nobody has used: what came since a first try is in no earlier insert."""
+        names, token = self._shared_columns(table, into), f"replay/{self._run.id}/late/{uuid.uuid4().hex}"
+        insert(self._client, self._store, f"{into} ({names})", f"SELECT {names} FROM ({rows})", token)
 
     def delete(self) -> None:
         """Take the range out of everything. Totals first: which keys are concerned is read from the raw rows."""

@@ -9,7 +9,7 @@ whose first rows are gone, it is the total that there is less what the range has
 import re
 from typing import Final
 
-from warpmeter.consumers.replay.rollups import Table, named
+from warpmeter.consumers.replay.rollups import Table, named, on_cluster
 from warpmeter.consumers.replay.staging import Run
 from warpmeter.settings import Store
 
@@ -46,6 +46,21 @@ def kept(store: Store, run: Run, raw: Table, table: Table) -> tuple[str, str]:
         for name in table.types
     )
     return young, f"SELECT {less} FROM ({totals}) AS total LEFT JOIN ({taken}) AS taken USING ({keys})"
+
+
+def renewed(store: Store, run: Run, raw: Table, table: Table) -> tuple[str, str]:
+    """What to delete of the kept rows (a mutation), and the rows in their place: those of keys that began within the
+    raw table's time to live once more, for ingest went on after they were kept. Both may be done again."""
+    keys, kept_rows = _keys(table), named(store, run.totals(table.name))
+    old = (
+        f"SELECT {keys} FROM {kept_rows} GROUP BY {keys} "
+        f"HAVING min({BEGAN}) < toDateTime({int(run.began)}) - INTERVAL {store.raw_ttl_days} DAY"
+    )
+    concerned = affected(store, run, raw, table, run.name("staged"))
+    within = f"({keys}) IN ({concerned}) AND ({keys}) NOT IN ({old}) AND NOT ({run.wanted.of_rows})"
+    names = ", ".join(f"`{name}`" for name in table.types)
+    stale = f"ALTER TABLE {kept_rows}{on_cluster(store)} DELETE WHERE ({keys}) NOT IN ({old})"
+    return stale, f"SELECT {names} FROM ({_over(store, table, within)})"
 
 
 def _keys(table: Table) -> str:

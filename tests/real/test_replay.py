@@ -9,7 +9,7 @@ import pytest
 from tests.brokers import Broker
 from tests.engine import EngineServer
 from tests.ingest_process import IngestProcess
-from tests.replay_world import GPUS, HOSTS, JOBS, Watching, World
+from tests.replay_world import GPUS, HOSTS, JOBS, Crash, Watching, World
 from tests.wait import until
 from warpmeter import queries, store
 from warpmeter.consumers.replay import book, rollups, staging, totals
@@ -111,6 +111,16 @@ def test_what_ingest_landed_of_the_range_while_it_was_interrupted_stays(world: W
     world.replay(GPUS)
     world.before = world.snapshot()
     assert world.before == again
+
+
+@pytest.mark.long
+def test_totals_count_what_ingest_landed_beside_the_range_while_it_was_interrupted(world: World) -> None:
+    with pytest.raises(Crash):
+        world.replay(JOBS, Watching("deleting"), wanted=widened(world.start, world.start + HOUR_S))
+    world.send(30)
+    world.ingest()
+    world.before = world.snapshot()
+    world.replay(JOBS, wanted=widened(world.start, world.start + HOUR_S))
 
 
 def test_it_refuses_while_ingest_is_at_work(world: World) -> None:
