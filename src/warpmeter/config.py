@@ -222,12 +222,17 @@ def _refuse_scrapes(scrapes: Sequence[parts.Scrape]) -> None:
             raise ConfigError(f"agent.scrape {scrape.name!r}: {problem}")
 
 
+def _no_expression(key: str, text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        return f"{key} is no regular expression: {error}"
+    return ""
+
+
 def _scrape_problem(scrape: parts.Scrape) -> str:
-    for key, text in (("allow", scrape.allow), ("deny", scrape.deny)):
-        try:
-            re.compile(text)
-        except re.error as error:
-            return f"{key} is no regular expression: {error}"
+    if problem := _no_expression("allow", scrape.allow) or _no_expression("deny", scrape.deny):
+        return problem
     if not scrape.url.startswith(("http://", "https://")):
         return f"url must start with http:// or https://, not {scrape.url!r}"
     if "@" in scrape.url.split("/")[2]:
@@ -246,6 +251,8 @@ def _refuse_impossible(settings: Settings) -> None:
     for where, seconds in _durations(settings):
         _refuse_duration(where, seconds)
     _refuse_scrapes(settings.agent.scrape)
+    if problem := _no_expression("mount_ignore", settings.agent.mount_ignore):
+        raise ConfigError(f"agent.{problem}")
     if not GROUP.fullmatch(ingest.group):
         raise ConfigError(
             f"ingest.group {ingest.group!r} is no plain name: use letters, digits, '.', '_' and '-', at most 200"

@@ -78,6 +78,7 @@ def test_the_endpoints_of_the_documentation_can_be_used() -> None:
         ("[agent]\ninterval_s = 0.01\n", "measure itself"),
         ("[agent]\ninterval_s = nan\n", "agent.interval_s = nan is no time"),
         ("[agent]\ndevice_interval_s = inf\n", "agent.device_interval_s = inf is no time"),
+        ("[agent]\nmount_ignore = '('\n", "agent.mount_ignore is no regular expression"),
         ("[agent]\nhealth_interval_s = 0\n", "agent.health_interval_s below 0.1 s"),
         ("[agent]\njob_interval_s = -2\n", "agent.job_interval_s below 0.1 s"),
         ("[agent]\nspool_max_age_s = 0\n", "agent.spool_max_age_s = 0 must be more than 0 s"),
