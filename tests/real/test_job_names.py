@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
+from itertools import pairwise
 from pathlib import Path
 from socketserver import ThreadingMixIn, UnixStreamServer
 from threading import Thread
@@ -18,6 +19,8 @@ import pytest
 from google.protobuf.message import Message
 
 from tests.clock import FakeClock
+from tests.real import agents
+from tests.wait import until
 from warpmeter.producers.jobs.containers import Container
 from warpmeter.producers.jobs.engines import AGAIN_S, EngineSource
 from warpmeter.producers.jobs.kubernetes.generated import cri_pb2 as cri
@@ -26,7 +29,7 @@ from warpmeter.producers.jobs.kubernetes.kubelet import SOCKET, KubeletSource
 from warpmeter.producers.jobs.kubernetes.runtime import RuntimeSource
 from warpmeter.producers.jobs.naming import Names
 from warpmeter.producers.source import Reading, Sample, SourceError
-from warpmeter.settings import Agent
+from warpmeter.settings import Agent, Kafka
 
 ID, OTHER = "3f" * 32, "4e" * 32
 DESCRIBED = {
@@ -283,7 +286,7 @@ def test_the_runtime_tells_the_labels_of_pods_and_is_asked_only_for_what_is_not_
     with runtime(root) as asked:
         look()
         assert asked == []  # nobody wants it
-        names.want([Container(ID, "containerd", "u-1"), Container(OTHER, "docker")])
+        names.want([Container(ID, "containerd", "u-1"), Container("5a" * 32, "", "u-2")])
         look()
         look()
         assert sorted(asked) == ["ListContainers", "ListPodSandbox"]
@@ -295,3 +298,31 @@ def test_the_runtime_tells_the_labels_of_pods_and_is_asked_only_for_what_is_not_
     names.want([])
     look()
     assert names.labels(Container(ID)) == {}
+
+
+def test_a_kubelet_that_hangs_holds_up_no_other_source(root: Path) -> None:
+    """The agent measures this host, with a kubelet's socket that nobody answers at."""
+    for name in ("proc", "sys"):
+        (root / name).symlink_to(f"/{name}")
+    path = root.joinpath(*SOCKET)
+    path.parent.mkdir(parents=True)
+    log = root / "log"
+
+    def rows(topic: str) -> list[dict[str, Any]]:
+        return agents.json_rows("".join(log.read_text().splitlines(keepends=True)[:-1])).get(topic, [])
+
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(path))
+        silent.listen()
+        asked = agents.settings(root, Kafka(bootstrap_servers="127.0.0.1:1"), root=root)
+        with agents.running(asked, "--dry-run", "--json", log=log):
+            until(lambda: any(row["source"] == "kubernetes" for row in rows("source-health")), "its word", 60)
+            told = next(row for row in rows("source-health") if row["source"] == "kubernetes")
+            assert told["state"] == "failed"
+            assert "kubelet.sock" in told["why"]
+            others = {(row["source"], row["subject"]): row["state"] for row in rows("source-health")}
+            assert (others["host", ""], others["jobs", ""]) == ("ok", "ok")
+    times = [row["ts"] for row in rows("host-samples")]
+    late = [b - a for a, b in pairwise(times) if b - a > 0.2 + 1e-3]
+    assert len(times) >= 10
+    assert len(late) <= len(times) // 10, late  # a busy machine may miss a tick, a source that waits would miss all

@@ -253,7 +253,7 @@ def test_the_settings_give_the_period() -> None:
     source, containers, kubernetes, runtime = sources(Agent(job_interval_s=5.0), Attribution())
     assert (source.name, source.topic, source.period_s) == ("jobs", "job-events", 5.0)
     assert (containers.name, containers.period_s, kubernetes.name) == ("containers", 5.0, "kubernetes")
-    assert (runtime.name, runtime.period_s) == ("cri", 10.0)
+    assert (runtime.name, runtime.period_s) == ("cri", 5.0)
 
 
 def test_an_empty_io_file_tells_nothing() -> None:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 SOCKET: Final = ("var", "lib", "kubelet", "pod-resources", "kubelet.sock")
 METHOD: Final = "/v1.PodResourcesLister/List"
-PERIOD_S: Final = 10.0
 GPU_RESOURCES: Final = ("nvidia.com/", "amd.com/gpu", "gpu.intel.com/")
 """What device plugins call GPUs: nvidia.com/gpu, nvidia.com/mig-1g.10gb, nvidia.com/gpu.shared, …"""
 GPU_DRIVERS: Final = ("gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com")
@@ -26,10 +25,10 @@ class KubeletSource:
 
     name = "kubernetes"
     topic = "job-events"
-    period_s = PERIOD_S
     timeout_s = 2 * ANSWER_S
 
     def __init__(self, agent: Agent, names: Names) -> None:
+        self.period_s = agent.job_interval_s
         self._peer, self._names = Peer(files.below(agent.root, *SOCKET)), names
 
     def read(self) -> "Sequence[PodResources]":

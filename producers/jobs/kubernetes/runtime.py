@@ -37,7 +37,7 @@ class RuntimeRaw:
 class RuntimeSource:
     """Publishes no rows: it tells the job source the labels of pods that run jobs. Without such pods it asks nobody.
 
-    It asks when a container of a pod is wanted that it does not know, at most every `period_s`.
+    It asks when a container of a pod is wanted that it did not ask for before.
     """
 
     name = "cri"
@@ -45,21 +45,23 @@ class RuntimeSource:
     timeout_s = 4 * ANSWER_S
 
     def __init__(self, agent: Agent, names: Names) -> None:
-        self.period_s = agent.job_event_interval_s
+        self.period_s = agent.job_interval_s
         self._names = names
         self._peers = [Peer(files.below(agent.root, *parts)) for parts in SOCKETS]
         self._known: dict[str, Mapping[str, str]] = {}
+        self._unknown: frozenset[str] = frozenset()
 
     def read(self) -> RuntimeRaw:
         """Ask the runtime; nothing when nobody wants it. Raises SourceError when it does not answer."""
-        wanted = {number for number, container in self._names.wanted.items() if container.pod_uid}
+        wanted = frozenset(number for number, container in self._names.wanted.items() if container.pod_uid)
         peer = next((peer for peer in self._peers if peer.there), None)
-        if peer is None or wanted <= self._known.keys():
+        if peer is None or wanted <= self._known.keys() | self._unknown:
             return RuntimeRaw()
         from warpmeter.producers.jobs.kubernetes.generated import cri_pb2 as api
 
         pods = peer.ask(f"{SERVICE}/ListPodSandbox", api.ListPodSandboxRequest(), api.ListPodSandboxResponse)
         containers = peer.ask(f"{SERVICE}/ListContainers", api.ListContainersRequest(), api.ListContainersResponse)
+        self._unknown = wanted - {container.id for container in containers.containers}
         return RuntimeRaw(tuple(pods.items), tuple(containers.containers))
 
     def parse(self, sample: Sample[RuntimeRaw], before: Sample[RuntimeRaw] | None) -> Reading:  # noqa: ARG002
