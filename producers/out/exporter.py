@@ -253,6 +253,6 @@ def retry_after_s(header: str | None, now: float) -> float | None:
         return None
     try:
         seconds = float(header) if header.strip().isdigit() else parsedate_to_datetime(header).timestamp() - now
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return min(max(0.0, seconds), LONGEST_RETRY_AFTER_S)

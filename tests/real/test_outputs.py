@@ -185,6 +185,7 @@ def peers(received: Path, rows: Path) -> Iterator[tuple[subprocess.Popen[bytes],
             child.wait(10)
 
 
+@pytest.mark.long
 def test_receivers_that_hang_delay_nobody(tmp_path: Path) -> None:
     """With no broker, and two receivers frozen, the page goes on; the two catch up when they are thawed."""
     received, rows = tmp_path / "received", tmp_path / "rows"
@@ -213,6 +214,25 @@ def test_receivers_that_hang_delay_nobody(tmp_path: Path) -> None:
     times = [row["ts"] for row in agents.json_rows(rows.read_text())["host-samples"]]
     assert times == sorted(set(times))
     assert len(times) >= 8
+
+
+def test_a_stop_waits_for_no_receiver_that_hangs(tmp_path: Path) -> None:
+    received = tmp_path / "received"
+    (port,) = free_ports(1)
+    with peers(received, tmp_path / "rows") as (receiver, reader), stopped(reader.pid):
+        assert reader.stdin is not None
+        fcntl.fcntl(reader.stdin, fcntl.F_SETPIPE_SZ, 4096)
+        url = f"http://127.0.0.1:{received.read_text().split()[0]}"
+        variables = {"METRICS__AGENT_PORT": str(port), "AGENT__OTLP_URL": url, "AGENT__OTLP_INTERVAL_S": "0.5"}
+        arguments = ("--out", "stdout,otlp,prometheus", "--interval", "0.2")
+        with stopped(receiver.pid), cli(*arguments, stdout=reader.stdin.fileno(), **variables) as process:
+            queued = partial(agents.metric, port, 'warpmeter_output_queue_bytes{output="output/otlp"}')
+            until(lambda: queued() > 0, "an export to wait", 30)
+            began = time.monotonic()
+            process.terminate()
+            process.wait(30)
+            took = time.monotonic() - began
+    assert took < 8, took  # 5 on a quiet machine
 
 
 def _ticks_seen(port: int, count: int) -> list[float]:
