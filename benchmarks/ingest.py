@@ -98,7 +98,7 @@ class Ground:
         self.filled.add(name)
         kafka = Kafka(bootstrap_servers=self.broker.bootstrap_servers, topic_prefix=name, partitions=1)
         topics.ensure(kafka, [GPUS])
-        producer = bus.producer(kafka, {"queue.buffering.max.kbytes": 1 << 20})
+        producer = bus.producer(kafka, {"queue.buffering.max.kbytes": 1 << 20, "queue.buffering.max.messages": 0})
         for message in messages:
             producer.produce(GPUS.full_name(name), message.value, message.key, headers=list(message.headers))
             producer.poll(0)
