@@ -1,7 +1,7 @@
 """The ingest process: `python -m warpmeter.consumers FD`, started by `warpmeter ingest` and `warpmeter up`.
 
-Exit codes: 0 after a clean stop, 78 when somebody must act (the log says what on), anything else is a crash and may
-be started again.
+Exit codes: 0 after a stop that was asked for, 78 when somebody must act (the log says what on); anything else is a
+crash, and may be started again.
 """
 
 import gc
@@ -18,7 +18,7 @@ from confluent_kafka import Consumer
 
 from warpmeter import bus, launch, log, selfmetrics, store
 from warpmeter.clock import SystemClock
-from warpmeter.consumers.broker import connect
+from warpmeter.consumers.broker import BrokerError, connect
 from warpmeter.consumers.flight import Ports
 from warpmeter.consumers.ledger import Ledger, LedgerError
 from warpmeter.consumers.ledger_file import FileLedger
@@ -26,12 +26,15 @@ from warpmeter.consumers.ledger_kafka import KafkaLedger
 from warpmeter.consumers.letters import KafkaLetters
 from warpmeter.consumers.loop import DRAIN_S, READ_OUT_S, Halted, Loop
 from warpmeter.consumers.sink import ClickHouse
+from warpmeter.consumers.start import Tool
 from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.settings import Ingest, Settings
 
 EXIT_HALTED: Final = 78  # EX_CONFIG of sysexits.h
+EXIT_FAILED: Final = 1
 GRACE_S: Final = 5.0
-LEAVE_S: Final = 0.7  # to settle and to leave the group
+LEAVE_S: Final = 1.0  # to settle and to leave the group
+LEAVE_WITHIN_S: Final = 5.0
 STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -69,7 +72,8 @@ def build(settings: Settings, worker: ThreadPoolExecutor) -> Loop:
     tables = {name: settings.store.local(topic.table) for name, topic in topics.items()}
     clickhouse = ClickHouse(partial(store.client, settings.store), topics, tables, settings.store.insert_quorum)
     letters = KafkaLetters(bus.producer(settings.kafka), settings.kafka.topic_prefix)
-    ports = Ports(broker, ledger(settings.ingest, consumer), clickhouse, clickhouse, letters, SystemClock())
+    recorded = ledger(settings.ingest, consumer)
+    ports = Ports(broker, recorded, clickhouse, clickhouse, letters, SystemClock(), Tool.of(settings))
     framed = bool(settings.kafka.schema_registry_url)
     return Loop(ports, settings.ingest, topics, worker, settings.agent.host, framed)
 
@@ -114,10 +118,29 @@ def run(loop: Loop, stop: Stop, read_out: bool) -> int:
             loop.read_out()
     except Halted as halted:
         logger.error("halted: somebody must act", why=str(halted))
+        leave(loop, EXIT_HALTED)
         return EXIT_HALTED
+    except (BrokerError, LedgerError) as error:
+        logger.error("cannot go on: to be started again", why=str(error))
+        leave(loop, EXIT_FAILED)
+        return EXIT_FAILED
     clean = loop.drain(min(DRAIN_S, max(0.0, stop.left_s - LEAVE_S)))
-    logger.info("stopped", clean=clean)
+    logger.info("stopped", clean=clean, **({} if clean else {"why": loop.left}))
     return 0
+
+
+def leave(loop: Loop, code: int) -> None:
+    """Leave the group, so that nobody has to wait for the session to end; a broker that does not answer holds up
+    nothing: then the process ends there with `code`."""
+    sys.stderr.flush()
+    overdue = threading.Timer(LEAVE_WITHIN_S, os._exit, (code,))
+    overdue.daemon = True
+    overdue.start()
+    try:
+        loop.leave()
+    except Exception as error:  # noqa: BLE001 - it ends anyway, and why is said already
+        log.get("ingest").warning("left the group unheard", why=str(error))
+    overdue.cancel()
 
 
 def main() -> int:

@@ -19,7 +19,7 @@ from warpmeter.consumers.ledger import Declared, Done, Ledger, Outcome, fits
 from warpmeter.consumers.letters import Letters, dead_letters
 from warpmeter.consumers.sink import Away, Broken, History, Landed, Refused, Sink
 from warpmeter.consumers.span import Partition, Span
-from warpmeter.consumers.start import past_window, to_set
+from warpmeter.consumers.start import PLACEHOLDERS, Tool, Wrong, past_window, remedy
 
 ROWS = selfmetrics.counter("warpmeter_ingest_rows_total")
 BYTES = selfmetrics.counter("warpmeter_ingest_bytes_total")
@@ -109,6 +109,7 @@ class Ports:
     history: History
     letters: Letters
     clock: Clock
+    tool: Tool = PLACEHOLDERS
 
 
 class Pilot:
@@ -127,6 +128,7 @@ class Pilot:
         self._history = ports.history
         self._letters = ports.letters
         self._clock = ports.clock
+        self._tool = ports.tool
         self._redeclare_after_s = redeclare_after_s
         self._budget = budget
 
@@ -239,7 +241,8 @@ class Pilot:
         if batch.span.topic in flight.orphaned:
             return taken_over(batch.span, self._history)
         if batch.span in flight.tried and batch.at is not None:
-            return forgotten(Declared(batch.span, batch.at), self._history, self._clock.now())
+            found = forgotten(Declared(batch.span, batch.at), self._history, self._clock.now())
+            return Halt(remedy([found], self._tool)) if isinstance(found, Wrong) else found
         return False
 
     def _insert_next(self, flight: Flight) -> Report | None:
@@ -266,7 +269,9 @@ class Pilot:
         if len(flight.batches[0].rejects) == len(batch.rejects):
             return Halt(
                 f"the store refuses {batch.span.topic}[{batch.span.partition}] {batch.span.first}-{batch.span.last} "
-                f"as a whole but each of its messages alone is accepted: {why}"
+                f"as a whole but each of its messages alone is accepted: {why}. Nothing of it is stored and nothing is "
+                "lost: mend what the store says, or lower ingest.batch_rows if it is a matter of size, and start "
+                "`warpmeter ingest` again, which goes on from there"
             )
         return Undeclared()
 
@@ -279,8 +284,8 @@ class Pilot:
         SECONDS.labels(table).observe(took_s)
 
 
-def forgotten(pending: Declared, history: History, now: float) -> bool | Halt | Away | Broken:
-    """Whether a declared span is past the store's window and has landed; False: insert it. Halt: nobody knows."""
+def forgotten(pending: Declared, history: History, now: float) -> bool | Wrong | Away | Broken:
+    """Whether a declared span is past the store's window and has landed; False: insert it. Wrong: nobody knows."""
     since = history.inserts_since(pending.at)
     if isinstance(since, Away | Broken):
         return since
@@ -290,10 +295,13 @@ def forgotten(pending: Declared, history: History, now: float) -> bool | Halt | 
     if landed is not False:
         return landed
     span = pending.span
-    return Halt(
+    return Wrong(
+        span.where,
         f"{span.where} was to insert {span.first}-{span.last} so long ago that the store may have forgotten whether "
-        "it did, and ingest_batches has no such row: look whether the table has rows of that time. "
-        f"{to_set(span.where, span.last + 1)} if it has, and to {span.first} if not: then they are inserted anew"
+        "it did, and ingest_batches has no such row: look whether the table has rows of that time",
+        span.last + 1,
+        f"set the group's offset with Kafka's own tools to {span.last + 1} if it has, and to {span.first} if not (then "
+        "they are inserted anew)",
     )
 
 

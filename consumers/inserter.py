@@ -33,9 +33,13 @@ from warpmeter.consumers.lanes import Lanes
 from warpmeter.consumers.ledger import Done, Fatal, Fenced, Retry
 from warpmeter.consumers.sink import Away
 from warpmeter.consumers.span import Partition
+from warpmeter.consumers.start import Wrong, remedy
 
 SLOW_S: Final = 2.0
 SHORT_S: Final = 0.02
+LAST_BATCHES: Final = 8
+LEAST_S: Final = 0.3
+"""At the end: so many batches go in one flight, and one needs so many seconds at least."""
 
 STORE_ERRORS = selfmetrics.counter("warpmeter_ingest_store_errors_total")
 BUSY_SINCE = selfmetrics.gauge("warpmeter_ingest_busy_since_timestamp_seconds")
@@ -62,6 +66,11 @@ class Inserter:
         self._job_since = 0.0
         self._retry_at = 0.0
         self.away = False
+        self._last_why = ""
+        self._deadline: float | None = None
+        self._flight_since = 0.0
+        self._flight_size = 0
+        self._batch_s = 0.0
 
     @property
     def working(self) -> bool:
@@ -92,6 +101,41 @@ class Inserter:
     def memory_bytes(self) -> int:
         """Memory of the batches under way, about."""
         return self._flight.memory_bytes if self._flight is not None else 0
+
+    def end_by(self, deadline: float) -> None:
+        """The end comes at `deadline` (monotonic): flights are small from now on, and none begins that would not be
+        done by then."""
+        self._deadline = deadline
+
+    @property
+    def out_of_time(self) -> bool:
+        """The end is near: what is not declared yet will not be, and all else is done."""
+        return self._cannot_begin() and self._job is None and (self._flight is None or self._flight.declared_at is None)
+
+    def _cannot_begin(self) -> bool:
+        if self._deadline is None:
+            return False
+        return self._deadline - self._ports.clock.monotonic() < max(self._batch_s * LAST_BATCHES, LEAST_S)
+
+    def note_landed(self) -> None:
+        """Take note of what the flight under way has landed so far."""
+        if self._flight is not None:
+            self._lanes.note_landed(self._flight)
+
+    def said_left(self) -> str:
+        """What is held and not inserted: what comes again at the next start."""
+        flight = self._flight
+        told = [f"the store: {self._last_why}"] if self.away else []
+        if flight is not None and flight.declared_at is not None:
+            told.append(
+                f"{len(flight.batches)} declared spans are not known to be stored, and are inserted again first"
+            )
+            waiting = flight.returned
+        else:
+            waiting = (flight.batches + flight.returned) if flight is not None else []
+        messages = sum(lane.held_messages for lane in self._lanes) + sum(len(batch.messages) for batch in waiting)
+        told += [f"{messages} messages were read and not begun, and are read again"] * bool(messages)
+        return "; ".join([*([self._health.halt] if self._health.halt else []), *told, "nothing is lost"])
 
     def inserting(self, partitions: Iterable[Partition]) -> bool:
         """Whether something of them is declared and under way."""
@@ -125,6 +169,8 @@ class Inserter:
     def _next_job(self) -> Callable[[], Answer] | None:
         if unchecked := [lane for lane in self._lanes if not lane.checked and lane.uuid]:
             return lambda: check(unchecked, self._ports.history, self._ports.clock.now())
+        if self.out_of_time:
+            return None
         if self._flight is None:
             self._flight = self._new_flight()
         if (flight := self._flight) is None:
@@ -136,12 +182,17 @@ class Inserter:
         return lambda: self._pilot.insert(flight)
 
     def _new_flight(self) -> Flight | None:
-        ready = self._lanes.ready()
+        ready = self._lanes.ready()[: None if self._deadline is None else LAST_BATCHES]
+        self._flight_since = self._ports.clock.monotonic()
+        self._flight_size = len(ready)
         holds = {lane.where: lane.hold for lane in ready}
         return Flight([lane.closed.popleft() for lane in ready], holds) if ready else None
 
     def _declare(self, flight: Flight) -> bool:
         """Declare in this thread; True when the flight may insert."""
+        if self._deadline is not None and flight.declared_at is None:
+            flight.returned[:0] = flight.batches[LAST_BATCHES:]
+            del flight.batches[LAST_BATCHES:]
         match self._pilot.declare(flight):
             case Done():
                 flight.stage = "insert"
@@ -179,7 +230,7 @@ class Inserter:
                 self._accept(answer.lanes, answer.skip)
                 self._pass_over(answer.passed_over)
             case Contradiction():
-                self._look_again(answer.lane, answer.why)
+                self._look_again(answer.lanes)
             case Flown():
                 self._finish_flight()
             case Ready() | Undeclared():
@@ -193,6 +244,7 @@ class Inserter:
 
     def _finish_flight(self) -> None:
         flight, self._flight = self._flight, None
+        self._batch_s = (self._ports.clock.monotonic() - self._flight_since) / max(1, self._flight_size)
         for batch in reversed(flight.returned if flight is not None else []):
             if flight is not None and (lane := self._lanes.of(flight, batch)) is not None:
                 lane.closed.appendleft(batch)
@@ -215,20 +267,25 @@ class Inserter:
                 self._health.lost(lane.where, last - first + 1, why)
                 lane.landed(last + 1, self._ports.clock.monotonic())
 
-    def _look_again(self, lane: Lane, why: str) -> None:
-        """Halt, unless the ledger has moved on since: another member has taken the partition over meanwhile."""
-        if self._lanes.at(lane.where) is not lane:
-            return
-        before = lane.began
-        self._lanes.begin_again(lane)
-        if lane.began == before:
-            self._health.halt = why
-        elif not lane.uuid:
-            self._astray.add([lane.where])
+    def _look_again(self, against: Sequence[tuple[Lane, Wrong]]) -> None:
+        """Halt, unless the ledger has moved on since: another member has taken the partitions over meanwhile."""
+        still = []
+        for lane, wrong in against:
+            if self._lanes.at(lane.where) is not lane:
+                continue
+            before = lane.began
+            self._lanes.begin_again(lane)
+            if lane.began == before:
+                still.append(wrong)
+            elif not lane.uuid:
+                self._astray.add([lane.where])
+        if still:
+            self._health.halt = remedy(still, self._ports.tool)
 
     # The store comes and goes.
 
     def _go_away(self, why: str) -> None:
+        self._last_why = why
         delay = self._backoff.next_s()
         self._retry_at = self._ports.clock.monotonic() + delay
         for topic in {batch.span.topic for batch in self._flight.batches} if self._flight is not None else ():

@@ -4,6 +4,7 @@ One thread runs `step` over and over and alone talks to the consumer group; it o
 (what is not where it was) and `inserter` (what is under way).
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Final
@@ -35,6 +36,15 @@ READ_OUT_S: Final = 8.0
 OPEN_BYTES = selfmetrics.gauge("warpmeter_ingest_open_bytes")
 LAG = selfmetrics.gauge("warpmeter_ingest_lag_messages")
 logger = log.get("ingest")
+
+
+def _log_moved(event: str, partitions: Sequence[Partition], **more: bool) -> None:
+    """One line: how many of which topics; a rebalance that moves nothing is no news."""
+    if not partitions:
+        return
+    topics = dict(sorted(Counter(where.topic for where in partitions).items()))
+    logger.info(event, partitions=len(partitions), topics=topics, **more)
+    logger.debug(event, names=[str(where) for where in partitions])
 
 
 class Halted(Exception):  # noqa: N818
@@ -69,6 +79,8 @@ class Loop:
         self._heard_at = ports.clock.monotonic()
         self._lag_at = 0.0
         self._leaving = False
+        self.left = ""
+        """After a drain that did not insert all: what comes again, and why."""
         ports.broker.subscribe(list(topics), self)
 
     @property
@@ -88,7 +100,7 @@ class Loop:
         begun = self._lanes.add(partitions)
         self._astray.add(began.start.where for began in begun if not began.start.uuid)
         self._heard_at = self._ports.clock.monotonic()
-        logger.info("partitions taken", partitions=[str(where) for where in partitions])
+        _log_moved("partitions taken", partitions)
         return {began.start.where: began.start.offset for began in begun}
 
     def revoked(self, partitions: Sequence[Partition], lost: bool) -> None:
@@ -104,9 +116,10 @@ class Loop:
         self._lanes.drop(lanes)
         self._astray.drop(partitions)
         # librdkafka keeps a partition paused over its loss: one that comes back would never be read again.
-        self._ports.broker.resume(self._paused & set(partitions))
+        if not self._leaving:
+            self._ports.broker.resume(self._paused & set(partitions))
         self._paused -= set(partitions)
-        logger.info("partitions given up", partitions=[str(where) for where in partitions], lost=lost)
+        _log_moved("partitions given up", partitions, lost=lost)
 
     def _save_orphans(self, lanes: Sequence[Lane]) -> None:
         """Insert what was read of topics that are no more; for other partitions the next owner reads it again."""
@@ -212,18 +225,35 @@ class Loop:
     def drain(self, seconds: float = DRAIN_S) -> bool:
         """Insert and settle what is held, within `seconds`; True when all of it is. Leaves the group.
 
-        What is not settled is declared or unread, and comes again at the next start.
+        What cannot be inserted in time is not declared any more; that and what is not settled comes again at the next
+        start, and `left` says it.
         """
         clock = self._ports.clock
         deadline = clock.monotonic() + seconds
+        self._stop_reading()
         self._lanes.close_all()
+        self._inserter.end_by(deadline)
         while clock.monotonic() < deadline and self._health.halt is None and self._inserter.busy:
             self._inserter.wait(min(0.2, max(0.0, deadline - clock.monotonic())))
             self._inserter.collect()
             self._dispatch()
+            if self._inserter.out_of_time:
+                break
         clean = self._health.halt is None and not self._inserter.busy
+        self.left = "" if clean else self._inserter.said_left()
         if clean:
             self._lanes.settle(self._lanes)
-        self._leaving = True  # what still runs had its time: what landed is settled, the rest comes again
-        self._ports.broker.close()
+        self.leave()
         return clean
+
+    def leave(self) -> None:
+        """Leave the group and settle what is known to have landed: a declared span is safe, whoever comes next inserts
+        it again. What still runs had its time."""
+        self._inserter.note_landed()
+        self._leaving = True
+        self._ports.broker.close()
+
+    def _stop_reading(self) -> None:
+        if fresh := self._lanes.partitions - self._paused:
+            self._ports.broker.pause(fresh)
+            self._paused |= fresh

@@ -3,16 +3,53 @@
 Pure functions; the loop asks the broker and the store and acts.
 """
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from warpmeter.consumers.ledger import Declared, Entry, Foreign, Settled
 from warpmeter.consumers.span import Partition
+from warpmeter.settings import Settings
 
 # The tables' deduplication windows are 100,000 blocks and 7 days; a span may touch several daily partitions, and
 # several partitions of the topic share the window. Well inside it, a replay is dropped for certain.
 WINDOW_S: Final = 6 * 86_400.0
 WINDOW_INSERTS: Final = 40_000
+
+
+NAMED: Final = 8
+"""So many partitions that must not begin are told of one by one; the command is for all."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """How Kafka's own tool reaches the group; `secured`: the broker wants a login or TLS."""
+
+    bootstrap_servers: str = "HOST:PORT"
+    group: str = "GROUP"
+    secured: bool = False
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Tool":
+        """The one for these settings."""
+        protocol = settings.kafka.options.get("security.protocol", "plaintext").lower()
+        return cls(settings.kafka.bootstrap_servers, settings.ingest.group, protocol != "plaintext")
+
+    def to_set(self, offsets: Sequence[tuple[Partition, int]]) -> str:
+        """The command that sets the group's offset of each partition, to be pasted into a shell."""
+        group = f"--bootstrap-server {shlex.quote(self.bootstrap_servers)} --group {shlex.quote(self.group)}"
+        login = " --command-config client.properties" if self.secured else ""
+        tool = f"kafka-consumer-groups.sh {group}{login} --reset-offsets"
+        if len(offsets) == 1:
+            where, offset = offsets[0]
+            return f"{tool} --topic {where.topic}:{where.number} --to-offset {offset} --execute"
+        lines = " ".join(f"{where.topic},{where.number},{offset}" for where, offset in offsets)
+        return f"echo {lines} | xargs -n1 > offsets.csv && {tool} --from-file offsets.csv --execute"
+
+
+PLACEHOLDERS: Final = Tool()
+"""For who does not know the settings."""
 
 
 @dataclass(frozen=True)
@@ -44,28 +81,50 @@ def plan(where: Partition, uuid: str, entry: Entry | None) -> Start:
             return Start(where, uuid, None, old_life=True)
 
 
-def objection(start: Start, entry: Entry | None, last: int | None) -> str | None:
+@dataclass(frozen=True)
+class Wrong:
+    """A partition that must not begin where the ledger says: why, and the offset to set.
+
+    `otherwise`: what decides between that and another offset, in words; '' where nothing is to decide.
+    """
+
+    where: Partition
+    why: str
+    offset: int
+    otherwise: str = ""
+
+
+def wrong(start: Start, entry: Entry | None, last: int | None) -> Wrong | None:
     """Why it must not begin there, given the last offset that landed of this life of the topic; None if it may.
 
     The ledger must never be behind the table, else rows would land twice under other tokens. Ahead of it, somebody
     has set it: see `jump`.
     """
-    if last is None:
+    if last is None or (why := _why_not(start, entry, last)) is None:
         return None
-    tail = f"the table holds offsets up to {last} of it: {_WHY_NOT}. {to_set(start.where, last + 1)}; {_TO_REPEAT}"
+    return Wrong(start.where, f"{why} the table holds offsets up to {last} of it", last + 1)
+
+
+def _why_not(start: Start, entry: Entry | None, last: int) -> str | None:
     match entry:
         case None:
-            return f"the group has no offset of {start.where}, but {tail}"
+            return f"the group has no offset of {start.where}, but"
         case Foreign(_, offset, why) if offset <= last or (offset > last + 1 and not entry.bare):
-            return f"the group's offset {offset} of {start.where} is not ours ({why}), and {tail}"
+            return f"the group's offset {offset} of {start.where} is not ours ({why}), and"
         case Settled(_, uuid, offset) if uuid == start.uuid and last >= offset:
-            return f"the group's offset {offset} of {start.where} was set back: {tail}"
+            return f"the group's offset {offset} of {start.where} was set back:"
         case Declared(span) if span.uuid == start.uuid and last >= span.first and last != span.last:
-            return f"the group's declared span {span.first}-{span.last} of {start.where} is not the table's: {tail}"
+            return f"the group's declared span {span.first}-{span.last} of {start.where} is not the table's:"
         case Settled() | Declared() if start.old_life:
-            return f"the group's offset of {start.where} is of a deleted topic of the same name, and {tail}"
+            return f"the group's offset of {start.where} is of a deleted topic of the same name, and"
         case _:
             return None
+
+
+def objection(start: Start, entry: Entry | None, last: int | None, tool: Tool = PLACEHOLDERS) -> str | None:
+    """What is `wrong` with this start, and what to do about it, in one message; None if it may begin."""
+    found = wrong(start, entry, last)
+    return None if found is None else remedy([found], tool)
 
 
 def jump(entry: Entry | None, last: int | None) -> tuple[int, int] | None:
@@ -79,14 +138,21 @@ def jump(entry: Entry | None, last: int | None) -> tuple[int, int] | None:
 
 _WHY_NOT: Final = "going on would store rows twice, or leave some out"
 _TO_REPEAT: Final = "what is to be stored again is `warpmeter replay`'s, not the group's"
+_STOP: Final = "Stop all consumers (a killed one counts for its session timeout)"
 
 
-def to_set(where: Partition, offset: int) -> str:
-    """What to do to let the group go on at `offset`."""
+def remedy(found: Sequence[Wrong], tool: Tool) -> str:
+    """What is wrong with these partitions, all of them, and the command that lets ingest go on."""
+    if len(found) == 1 and found[0].otherwise:
+        return f"{found[0].why}. {_STOP} and {found[0].otherwise}: {tool.to_set([(found[0].where, found[0].offset)])}"
+    told = "; ".join(each.why + (f" ({each.otherwise})" if each.otherwise else "") for each in found[:NAMED])
+    more = f"; and {len(found) - NAMED} partitions more" if len(found) > NAMED else ""
+    count = "" if len(found) == 1 else f"{len(found)} partitions must not begin where the group is: "
+    offsets = "offset" if len(found) == 1 else "offsets"
+    command = tool.to_set([(each.where, each.offset) for each in found])
     return (
-        "Stop all consumers (a killed one counts for its session timeout) and set the group's offset with Kafka's own "
-        f"tools: kafka-consumer-groups.sh --reset-offsets --topic {where.topic}:{where.number} --to-offset {offset} "
-        "--execute"
+        f"{count}{told}{more}: {_WHY_NOT}. {_STOP} and set the group's {offsets} with Kafka's own tools: {command} ; "
+        f"{_TO_REPEAT}"
     )
 
 

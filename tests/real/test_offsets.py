@@ -27,7 +27,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 SLOW_S: Final = 60.0
 OTHER: Final = "5f1c7a1e-0000-4000-8000-000000000000"
-COMMAND: Final = re.compile(r"kafka-consumer-groups\.sh (--reset-offsets [^;:]+:\d+ --to-offset (\d+) --execute)")
+COMMAND: Final = re.compile(r"kafka-consumer-groups\.sh --bootstrap-server \S+ [^;]+ --to-offset (\d+) --execute")
+SEVERAL: Final = re.compile(r"echo [^;]+ --from-file offsets\.csv --execute")
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +107,12 @@ class Corner:
         assert command is not None
         assert other is not None
         offset = other[other.re.groups]
-        self.tool(*command[1].replace(f"--to-offset {command[2]}", f"--to-offset {offset}").split())
+        self.paste(command[0].replace(f"--to-offset {command[1]}", f"--to-offset {offset}"))
         return int(offset)
+
+    def paste(self, command: str) -> str:
+        """Run what a message says, in a shell."""
+        return tools.pasted(command, self.at.log.parent)
 
 
 @pytest.fixture
@@ -127,6 +132,31 @@ def test_an_offset_set_back_halts_and_what_the_message_says_lets_it_go_on(corner
     assert corner.do(said) == 10
     corner.lands()
     corner.at.spans_meet()
+
+
+def test_of_three_partitions_set_back_all_are_named_and_one_command_lets_them_go_on(
+    kafka: KafkaCluster, engine: EngineServer, topic_prefix: str, tmp_path: Path
+) -> None:
+    at = make_bench(kafka, engine, topic_prefix, tmp_path, partitions=3)
+    at.settings = replace(at.settings, ingest=replace(at.settings.ingest, topics=(GPUS.name,), session_timeout_s=45.0))
+    corner = Corner(at, kafka)
+    at.feed.good(60, hosts=30)
+    corner.ingests(at.feed.sent)
+    corner.reset("--to-earliest")
+    said = corner.halts()
+    assert "3 partitions must not begin where the group is" in said
+    for number in range(3):
+        assert f"{corner.where.topic}[{number}] is not ours" in said
+    command = SEVERAL.search(said)
+    assert command is not None, said
+    left = time.monotonic()
+    until(lambda: status.group_members(at.settings) == 0, "who halted to have left the group", 20)
+    assert time.monotonic() - left < at.settings.ingest.session_timeout_s / 2
+    corner.paste(command[0])
+    at.feed.good(30, hosts=30)
+    corner.ingests(at.feed.sent)
+    at.once()
+    at.spans_meet()
 
 
 @pytest.mark.parametrize("what", ["offsets", "group"])

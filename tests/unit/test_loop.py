@@ -1,6 +1,6 @@
 """The loop on twins: what lands, what is declared and settled, and that no crash loses or doubles anything."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from tests.ingest_world import BAD, FIRST, TOPIC, Crash, Fuse, World, good, offsets_in
 from warpmeter import wire
+from warpmeter.consumers.batch import Batch
 from warpmeter.consumers.ledger import Declared, Done, Fatal, Fenced, Outcome, Retry, Settled
 from warpmeter.consumers.loop import Halted
-from warpmeter.consumers.sink import Away, Broken, Landed, Refused
+from warpmeter.consumers.sink import Away, Broken, Landed, Refused, Result
 from warpmeter.consumers.span import Partition, Span
 from warpmeter.schemas.topics import TOPICS
 
@@ -107,6 +108,62 @@ def test_a_stop_while_the_store_is_away_ends_in_time_and_the_next_start_goes_on(
     world.sink.next_results = []
     world.start(FIRST).settle()
     assert world.landed == world.produced
+
+
+def test_a_stop_with_more_than_it_has_time_for_declares_no_more_than_it_inserts_and_says_what_is_left() -> None:
+    world = World()
+    world.settings(batch_rows=1000, batch_age_s=50.0)
+    world.topics.create(TOPIC, partitions=40)
+    partitions = [Partition(TOPIC, number) for number in range(40)]
+    process = world.start(*partitions)
+    process.turn(2)
+    for where in partitions:
+        world.produce(2, where.number)
+    process.turn(2)
+    world.sink.insert = slow(world, insert := world.sink.insert)  # type: ignore[method-assign,assignment]
+    polls = process.broker.polls
+    assert not process.loop.drain(4.0)
+    assert process.broker.polls == polls
+    assert 8 <= len(world.sink.rows) < 40
+    assert not [entry for entry in world.ledger.recall(partitions).values() if isinstance(entry, Declared)]
+    left = 2 * (40 - len(world.sink.rows))
+    assert process.loop.left == f"{left} messages were read and not begun, and are read again; nothing is lost"
+    world.sink.insert = insert  # type: ignore[method-assign]
+    world.settings(batch_age_s=1.0)
+    world.start(*partitions).settle()
+    assert sorted(world.landed) == sorted(world.produced)
+
+
+def slow(world: World, insert: Callable[[Batch], Result]) -> Callable[[Batch], Result]:
+    """An insert that takes 0.2 s."""
+
+    def inserts(batch: Batch) -> Result:
+        world.clock.sleep(0.2)
+        return insert(batch)
+
+    return inserts
+
+
+def test_a_stop_while_a_declared_span_is_not_stored_says_so() -> None:
+    world = World()
+    process = world.start(FIRST)
+    world.produce(2)
+    process.turn(2)
+    world.sink.next_results = [Away("down")] * 1000
+    assert not process.loop.drain(4.0)
+    assert process.loop.left.startswith("the store: down; 1 declared spans are not known to be stored")
+
+
+def test_who_halts_leaves_the_group_and_settles_what_landed() -> None:
+    world = World()
+    process = world.start(FIRST)
+    process.turn(2)
+    world.produce(4)
+    process.turn(3)
+    assert world.landed == world.produced
+    process.loop.leave()
+    assert process.broker.closed
+    assert record(world) == Settled(FIRST, world.topics.ids[TOPIC], 4)
 
 
 def test_a_topic_is_read_out_before_a_stop_when_the_broker_ends_with_it() -> None:
@@ -459,6 +516,20 @@ def test_no_offset_but_rows_of_it_in_the_table_halts() -> None:
     with pytest.raises(Halted, match=r"the group has no offset of .*holds offsets up to 3.*--to-offset 4 "):
         world.start(FIRST).turn(3)
     assert len(world.landed) == 4
+
+
+def test_all_partitions_that_must_not_begin_are_named_with_one_command() -> None:
+    world = World()
+    partitions = [Partition(TOPIC, number) for number in range(3)]
+    for where in partitions:
+        world.produce(4 + where.number, where.number)
+    world.start(*partitions).settle()
+    world.ledger.records = dict.fromkeys(partitions, (0, ""))
+    with pytest.raises(Halted, match="3 partitions must not begin") as halted:
+        world.start(*partitions).turn(3)
+    assert f"echo {TOPIC},0,4 {TOPIC},1,5 {TOPIC},2,6 | xargs -n1 > offsets.csv && " in str(halted.value)
+    for where in partitions:
+        assert f"offset 0 of {where} is not ours" in str(halted.value)
 
 
 def test_an_offset_that_somebody_set_back_halts_unless_it_goes_on_where_the_table_ends() -> None:
