@@ -20,7 +20,7 @@ from warpmeter.producers.gpu.pause import Pause, file_of
 from warpmeter.producers.gpu.process_rows import PROCESSES, process_rows
 from warpmeter.producers.gpu.reader import SLOW_PERIOD_S, Reader, Snapshot
 from warpmeter.producers.gpu.shares import shares
-from warpmeter.producers.source import AnySource, Attribution, Reading, Sample
+from warpmeter.producers.source import AnySource, Attribution, Reading, Sample, SourceError
 from warpmeter.schemas.generated.gpu_samples_pb2 import Envelope
 
 TIMEOUT_S: Final = 5.0
@@ -58,7 +58,12 @@ class GpuSource:
 
     def read(self) -> Snapshot:
         """All GPUs now; raises SourceError when there is no NVML to ask."""
-        return self._reader.read()
+        try:
+            return self._reader.read()
+        except SourceError as error:
+            if self._pages is not None and error.state == "unsupported":
+                self._pages.without_nvml()
+            raise
 
     def parse(self, sample: Sample[Snapshot], before: Sample[Snapshot] | None) -> Reading:
         """A row for every GPU and MIG instance that answered; health for the others and for columns without a value."""

@@ -155,6 +155,10 @@ class Pages:
         """From an endpoint's thread: its newest page."""
         self._told[endpoint] = told
 
+    def without_nvml(self) -> None:
+        """From the GPU source: there is no NVML here, so nobody needs to wait for it."""
+        self._alive = float("-inf")
+
     def covered(self, key: Key, monotonic: float) -> bool:
         """Whether NVML speaks for the GPU: it has rows from there, or had them until NVML said that it is gone.
 

@@ -23,7 +23,7 @@ from tests.real.agents import Reader
 from tests.wait import until
 from warpmeter.producers.scrape.fetch import Fetcher
 from warpmeter.producers.source import SourceError
-from warpmeter.settings import Scrape
+from warpmeter.settings import Kafka, Scrape
 
 PAGE = Path(__file__).parents[1] / "golden" / "pages" / "dcgm.prom"
 
@@ -55,6 +55,18 @@ def _answers(url: str) -> bool:
 def after(reader: Reader, topic: str, ts: float) -> list[Any]:
     """Rows of later than that."""
     return [row for row in reader.rows(topic) if row.ts > ts]
+
+
+def test_one_tick_has_the_gpus_of_a_host_without_nvml(tmp_path: Path) -> None:
+    with serving(page(PAGE.read_bytes())) as url:
+        asked = agents.settings(tmp_path, Kafka(bootstrap_servers="127.0.0.1:1"), gpu=True, interval_s=1.0,
+                                scrape=(Scrape("dcgm", url, "dcgm", period_s=30.0),))  # fmt: skip
+        done = agents.output(asked, "--once", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = agents.json_rows(done.stdout)
+    assert [(row["gpu"], row["sm_active_permille"]) for row in rows["gpu-samples"]] == [(0, 913), (1, 0)]
+    states = {row["source"]: row["state"] for row in rows["source-health"] if not row["subject"]}
+    assert (states["gpu"], states["scrape/dcgm"]) == ("unsupported", "ok")
 
 
 def test_without_nvml_the_page_makes_the_rows_and_a_frozen_exporter_makes_none(

@@ -208,6 +208,12 @@ def test_when_nvml_falls_silent_the_page_makes_the_rows_and_stops_when_it_is_bac
     assert alone == [0] * 7 + [2] * 5 + [0] * 8
 
 
+def test_a_host_that_has_no_nvml_is_not_waited_for() -> None:
+    host = Host(period_s=30.0)
+    host.pages.without_nvml()
+    assert [each.uuid for each in host.page(1).rows] == [FIRST, SECOND]  # type: ignore[attr-defined]
+
+
 def test_a_gpu_that_nvml_lost_stays_lost_and_one_that_nvml_never_saw_has_rows() -> None:
     host = Host()
     found = []
