@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from warpmeter.rows import in_si
 from warpmeter.schemas import equals
+from warpmeter.schemas.compared import HOST_TIMES
 from warpmeter.schemas.equals import Alias
 from warpmeter.schemas.metrics import Metric, of_topic
 
@@ -33,14 +34,25 @@ def dynolog_value(alias: Alias, metric: Metric, stored: float, period_ms: int) -
 def aliases(topic: str, kind: str) -> Mapping[str, tuple[Metric, Alias]]:
     """Stored column -> its metric and alias, of a topic and a kind of device ('' for no device).
 
-    Without counters that dynolog shows as their growth: one row does not tell it.
+    Without counters that dynolog shows as their growth, which one row does not tell, and without the CPU's utilization:
+    dynolog's has the time waiting for I/O in it (`of_host`).
     """
     found = ((metric, equals.dynolog(topic, metric.column, kind)) for metric in of_topic(topic))
     return {
         metric.column: (metric, alias)
         for metric, alias in found
-        if alias is not None and not (alias.of_interval and metric.kind == "counter")
+        if alias is not None and not (alias.of_interval and metric.kind == "counter") and alias.name != "cpu_util"
     }
+
+
+def of_host(row: Any) -> dict[str, float]:
+    """What dynolog says of a host beyond the aliases: `cpu_util`, and milliseconds of all cores in the interval."""
+    told = {"cpu_util": 100 - row.cpu_idle_permille / 10} if row.HasField("cpu_idle_permille") else {}
+    if row.HasField("cores"):
+        for name, place in HOST_TIMES.items():
+            if row.HasField(place.field):
+                told[name] = getattr(row, place.field) / 1000 * row.cores * row.period_ms
+    return {name: round(value, 9) for name, value in told.items()}
 
 
 def renamed(topic: str, row: Any, known: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -48,15 +60,15 @@ def renamed(topic: str, row: Any, known: Iterable[tuple[str, Any]]) -> dict[str,
     kind, device = getattr(row, "kind", ""), getattr(row, "device", "")
     theirs = aliases(topic, kind if topic == "device-samples" else "")
     ours = _metrics(topic)
-    fields = {}
+    fields: dict[str, Any] = {}
     for column, value in known:
         if column in theirs and value is not None:
-            metric, alias = theirs[column]
-            fields[dynolog_name(alias, device)] = dynolog_value(alias, metric, value, row.period_ms)
+            known_there, alias = theirs[column]
+            fields[dynolog_name(alias, device)] = dynolog_value(alias, known_there, value, row.period_ms)
         elif column not in theirs:  # what dynolog could not read it does not log
-            name, value = in_si(ours.get(column), column, value)
-            fields[name] = value
-    return fields
+            metric = ours.get(column)
+            fields[metric.name if metric else column] = in_si(metric, column, value)[1]
+    return fields | of_host(row) if topic == "host-samples" else fields
 
 
 @cache

@@ -63,6 +63,9 @@ class Page:
                 labels["job_id"] = ",".join(row.job_ids)
         if topic in EXPOSED:
             self._measured(topic, row, labels)
+        if self._dynolog and topic == "host-samples":
+            for name, told in names.of_host(row).items():
+                self._put(name, "gauge", "as dynolog has it, over all cores", labels, told)
 
     def _measured(self, topic: str, row: Any, labels: Labels) -> None:
         known = EXPOSED[topic]

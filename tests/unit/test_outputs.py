@@ -148,6 +148,16 @@ def test_the_page_has_dynologs_names_and_units_where_it_has_the_metric() -> None
     assert named(series, "warpmeter_gpu_power_watts") == {}
 
 
+def test_dynologs_shares_of_the_cpu_have_waiting_in_them_and_its_times_are_of_all_cores() -> None:
+    row = full_row("host-samples", cores=8, cpu_idle_permille=700, cpu_iowait_permille=100, cpu_user_permille=200)
+    expected = {"cpu_util": 30.0, "cpu_u": 20.0, "cpu_i": 70.0, "cpu_u_ms": 1600.0, "cpu_w_ms": 800.0}
+    series = page(latest(FakeClock(), host_samples=[row]), dynolog=True)
+    assert {name: list(named(series, name).values()) for name in expected} == {k: [v] for k, v in expected.items()}
+    line = json.loads(json_line("host-samples", row, dynolog=True))
+    assert {name: line[name] for name in expected} == expected
+    assert line["cpu_iowait"] == 0.1
+
+
 def test_json_has_dynologs_names_on_demand_and_the_rest_in_si() -> None:
     row = full_row("gpu-samples", sm_clock_megahertz=1980, power_limit_deciwatts=7000)
     row.ClearField("dram_active_permille")
@@ -155,6 +165,8 @@ def test_json_has_dynologs_names_on_demand_and_the_rest_in_si() -> None:
     assert (line["gpu_frequency_mhz"], line["power_limit_watts"], line["host"], line["gpu"]) == (1980, 700, "gpu01", 3)
     assert "hbm_mem_bw_util" not in line
     assert "sm_clock_megahertz" not in line
+    row.ClearField("fan_permille")
+    assert json.loads(json_line("gpu-samples", row, dynolog=True))["fan"] is None
 
 
 def test_a_counter_that_dynolog_shows_as_its_growth_keeps_our_name() -> None:
