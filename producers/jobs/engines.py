@@ -1,7 +1,7 @@
 """Names of containers from Docker and Podman, over their Unix sockets: the containers of jobs only, each asked once.
 
 APIs: Docker Engine `GET /containers/<id>/json`; Podman answers the same at its own socket, and without a socket (it
-runs no daemon) its storage has `overlay-containers/containers.json`. Both answers also hold environments: of them only
+runs no daemon) its storage has `<driver>-containers/containers.json`. Both answers also hold environments: of them only
 name and image are taken.
 """
 
@@ -24,7 +24,9 @@ SOCKETS: Final = {
     "docker": (("run", "docker.sock"), ("var", "run", "docker.sock")),
     "podman": (("run", "podman", "podman.sock"),),
 }
-PODMAN_STORAGE: Final = ("var", "lib", "containers", "storage", "overlay-containers", "containers.json")
+PODMAN_STORAGE: Final = ("var", "lib", "containers", "storage")
+STORED: Final = "*-containers/containers.json"
+"""In there, by storage driver: `overlay-containers`, `vfs-containers`."""
 ANSWER_S: Final = 1.0
 READ_S: Final = 3.0
 """One read asks for so long at most; what is left waits for the next."""
@@ -136,9 +138,11 @@ def described(root: Path, container: Container) -> dict[str, str] | None:
     path = next((path for path in paths if Path(path).exists()), None)
     if path is not None:
         return _inspected(path, container.id)
-    if container.runtime == "podman" and Path(stored := files.below(root, *PODMAN_STORAGE)).exists():
-        return parse_storage(files.read(stored), container.id)
-    raise FileNotFoundError(paths[0])
+    stored = sorted(root.joinpath(*PODMAN_STORAGE).glob(STORED)) if container.runtime == "podman" else []
+    if not stored:
+        raise FileNotFoundError(paths[0])
+    told = (parse_storage(files.read(str(path)), container.id) for path in stored)
+    return next((labels for labels in told if labels is not None), None)
 
 
 def parse_inspect(answer: bytes) -> dict[str, str]:
