@@ -16,11 +16,14 @@ from warpmeter.producers.gpu.kernel_log import KernelLog
 from warpmeter.producers.gpu.nvml import Problem
 from warpmeter.producers.gpu.standing import RESTARTED, Book, Cleared, Look, Standing, kept, recalled
 from warpmeter.producers.gpu.xids import what
-from warpmeter.producers.source import Attribution, Health, Reading, Sample
+from warpmeter.producers.source import Attribution, Health, Reading, Sample, SourceError
 from warpmeter.schemas.generated.gpu_events_pb2 import Envelope
 
 TICK_S: Final = 1.0
 """An event has its own time; this is how long it waits at most to be published."""
+GRACE_READS: Final = 10
+"""At the start the GPU source is given the time to load the driver's library."""
+NOTHING: Final = Look()
 DROPPED: Final = "a storm: {count} XIDs were dropped, being more than can be published"
 
 
@@ -64,10 +67,13 @@ class GpuEventSource:
         self._boot = files.below(root, "proc", "sys", "kernel", "random", "boot_id")
         self._memory, self._memory_why = memory, ""
         self._book: Book | None = None
+        self._reads = 0
 
     def read(self) -> EventsRaw:
-        """Takes what was heard; touches the kernel's log alone."""
-        listener = self._shared.listener
+        """Takes what was heard; touches the kernel's log alone. Raises SourceError where no GPU was ever read."""
+        listener, self._reads = self._shared.listener, self._reads + 1
+        if self._shared.look == NOTHING and self._reads > GRACE_READS:
+            raise SourceError("unsupported", "no GPU is read on this host: see how source gpu fares")
         self._log.look()
         raised = [(event, self._log.pid(event.bus_id, event.code)) for event in listener.take()]
         boot = (files.optional(self._boot) or b"").decode().strip()

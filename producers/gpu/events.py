@@ -49,6 +49,7 @@ class Listener:
         self._set: nvml.EventSet | None = None
         self._heard: dict[int, Heard] = {}
         self._known: set[str] = set()
+        self._broken = False
         self._waiting: deque[Raised] = deque()
         self._stop = threading.Event()  # of the present thread; each has its own
         self._thread: threading.Thread | None = None
@@ -58,7 +59,12 @@ class Listener:
         self.dropped = 0
 
     def listen(self, gpus: Mapping[str, tuple[int, Handle]]) -> None:
-        """To these GPUs: index and handle by uuid; those that are listened to already are let be."""
+        """To these GPUs: index and handle by uuid; those that are listened to already are let be.
+
+        A set with a lost GPU may give nothing but that error, so it is made anew of the GPUs that are left.
+        """
+        if self._broken:
+            self.close()
         self.deaf = {uuid: why for uuid, why in self.deaf.items() if uuid in gpus}
         for uuid, (index, handle) in gpus.items():
             if uuid not in self._known and uuid not in self.deaf:
@@ -106,16 +112,26 @@ class Listener:
         if self._ended is not None:
             self._ended.join(STOP_TIMEOUT_S)
         if self._set is not None and not self.stuck:
+            self._drain(self._set)
             self._set.free()
-        self._set, self._heard, self._known, self.deaf = None, {}, set(), {}
+        self._set, self._heard, self._known, self.deaf, self._broken = None, {}, set(), {}, False
 
     def _run(self, stop: threading.Event, events: nvml.EventSet) -> None:
         while not stop.is_set():
             got = events.wait(WAIT_MS)
             if isinstance(got, Event):
                 self._put(got)
-            elif got is not None and (got.library_down or stop.wait(AFTER_ERROR_S)):
+            elif got is not None:
+                self._broken = not got.library_down
+                if got.library_down or stop.wait(AFTER_ERROR_S):
+                    return
+
+    def _drain(self, events: nvml.EventSet) -> None:
+        """What waits in a set is not lost with it."""
+        for _ in range(WAITING_MAX):
+            if not isinstance(got := events.wait(0), Event):
                 return
+            self._put(got)
 
     def _put(self, event: Event) -> None:
         heard = self._heard.get(event.address)

@@ -770,6 +770,8 @@ nvmlReturn_t nvmlEventSetWait_v2(void *set, EventData *out, unsigned timeout_ms)
     if (!set) return INVALID_ARGUMENT;
     double until = monotonic_s() + timeout_ms / 1e3;
     while (control->events_read == control->events_written) {
+        for (int i = 0; i < MAX_GPUS; i++)
+            if (((char *)set)[i] && control->gpus[i].lost) return GPU_IS_LOST;
         double left = until - monotonic_s();
         if (left <= 0) return TIMEOUT;
         wait_seconds(left < 0.02 ? left : 0.02);

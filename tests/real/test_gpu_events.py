@@ -12,8 +12,8 @@ import pytest
 from tests.gpu_host import Host, states
 from tests.nvml import NvmlStub, Process
 from tests.wait import until
-from warpmeter.producers.gpu.event_source import EventsRaw, GpuEventSource
-from warpmeter.producers.source import Health, Sample
+from warpmeter.producers.gpu.event_source import GRACE_READS, EventsRaw, GpuEventSource, Shared
+from warpmeter.producers.source import Attribution, Health, Sample, SourceError
 
 BOOT = "6f3c2d1e-0000-4000-8000-00000000000a"
 
@@ -101,20 +101,25 @@ def test_the_kernels_log_names_the_process_at_fault(host: Host, events: Events) 
 
 
 def test_a_gpu_falls_off_the_bus_and_comes_back(host: Host, events: Events) -> None:
-    host.stub.gpus[5].lost = True
     host.stub.xid(5, 79)
+    host.stub.gpus[5].lost = True
     events.wait(lambda: len(events.rows) == 1)
     for _ in range(5):
         host.tick()
         assert events.tick() == []
+    time.sleep(0.3)  # NVML gives nothing but the error of a set with a lost GPU
+    host.ticks(20)
+    host.stub.xid(2, 48)
+    events.wait(lambda: len(events.rows) == 2)
+    assert (events.rows[1].gpu, events.rows[1].code) == (2, 48)
     host.stub.gpus[5].lost = False
     host.ticks(60)
     assert [(row.gpu, row.code, row.state, row.why) for row in events.tick()] == [
         (5, 79, "cleared", "the GPU was gone and answers again")
     ]
-    assert events.rows[1].ts > events.rows[0].ts
+    assert events.rows[2].ts > events.rows[0].ts
     host.stub.xid(5, 13)  # it is listened to again
-    events.wait(lambda: len(events.rows) == 3)
+    events.wait(lambda: len(events.rows) == 4)
 
 
 def test_a_driver_reload_clears_and_is_listened_to(host: Host, events: Events) -> None:
@@ -195,3 +200,13 @@ def test_a_memory_that_cannot_be_read_or_kept_is_told(host: Host, events: Events
     host.stub.xid(6, 79)
     events.wait(lambda: len(events.rows) == 1)
     assert [health.subject for health in events.health] == ["memory"]
+
+
+def test_a_host_without_gpus_has_no_events_and_says_so(tmp_path: Path) -> None:
+    source = GpuEventSource("node1", Shared(), Attribution(), tmp_path, None)
+    for _ in range(GRACE_READS):
+        assert source.read().raised == []
+    with pytest.raises(SourceError, match="no GPU is read on this host") as caught:
+        source.read()
+    assert caught.value.state == "unsupported"
+    source.close()

@@ -98,8 +98,8 @@ class Story:
 
     def off_the_bus(self) -> None:
         """GPU 5."""
-        self.stub.gpus[5].lost = True
         self.stub.xid(5, 79)
+        self.stub.gpus[5].lost = True
 
     def back(self) -> None:
         """It is found again."""
