@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from warpmeter.producers import files
+from warpmeter.producers.bounded import Pool
 from warpmeter.producers.counters import rate, summed, whole
 from warpmeter.producers.source import AnySource, Attribution, Health, Reading, Sample, SourceError
 from warpmeter.schemas.generated.device_samples_pb2 import Envelope
@@ -25,6 +26,10 @@ LOOK_AGAIN_S: Final = 10.0
 """How often the files of a port are listed, and its link is asked for: that goes to the adapter's firmware."""
 FORGET_S: Final = 600.0
 """How long a port that vanished is reported as gone."""
+ANSWER_S: Final = 2.0
+"""How long the adapters together may take; while one's firmware hangs, its driver waits a minute for each command."""
+GRACE_S: Final = 0.05
+"""After which the next port is asked while this one is still waited for."""
 WORD: Final = 4
 
 # Column: in the order of preference, the files that are summed up and the unit that they count in.
@@ -89,10 +94,11 @@ class Port:
 
 @dataclass(frozen=True)
 class Ports:
-    """All ports, by name as in `mlx5_0/1`, and those that are not there any more."""
+    """All ports, by name as in `mlx5_0/1`, those that are not there any more, and those that did not answer."""
 
     ports: Mapping[str, Port]
     gone: Sequence[str] = ()
+    late: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -116,25 +122,32 @@ class RdmaSource:
         self.period_s = agent.device_interval_s
         self._host, self._monotonic = agent.host, monotonic
         self._base = files.below(agent.root, "sys", "class", "infiniband")
+        self._folders: dict[str, str] = {}
         self._layouts: dict[str, _Layout] = {}
         self._looked = float("-inf")
         self._gone: dict[str, float] = {}
+        self._pool: Pool[tuple[_Layout, Port | None]] = Pool("rdma")
 
     def read(self) -> Ports:
         """All ports now; raises SourceError when the host has none."""
         now = self._monotonic()
         if now - self._looked >= LOOK_AGAIN_S:
             self._look(now)
-            self._looked = now
-        if not self._layouts and not self._gone:
+        if not self._folders and not self._gone:
             raise SourceError(
                 "unsupported", f"no port in {self._base}: no RDMA adapter, or its driver (mlx5_ib, …) is not loaded"
             )
-        found = {name: port for name, layout in self._layouts.items() if (port := read_port(layout)) is not None}
-        for name in self._layouts.keys() - found.keys():
-            self._gone[name] = now
-            del self._layouts[name]
-        return Ports(found, sorted(self._gone))
+        answers = self._pool.ask(sorted(self._folders), self._ask, GRACE_S, ANSWER_S)
+        late = sorted(self._folders.keys() - answers.keys())
+        found = {}
+        for name, answer in answers.items():
+            layout, port = (None, None) if isinstance(answer, OSError) else answer
+            if layout is None or port is None:
+                self._gone[name] = now
+                del self._folders[name]
+                continue
+            self._layouts[name], found[name] = layout, port
+        return Ports(found, sorted(self._gone), late)
 
     def parse(self, sample: Sample[Ports], before: Sample[Ports] | None) -> Reading:
         """A row for each port that answered."""
@@ -155,15 +168,21 @@ class RdmaSource:
         return Reading(rows, _health(sample.raw))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """End the threads that do not hang."""
+        self._pool.close()
 
     def _look(self, now: float) -> None:
-        """Find the ports and what each of them counts."""
-        before = self._layouts
-        self._layouts = {name: look(folder) for name, folder in _folders(self._base).items()}
-        self._gone |= dict.fromkeys(before.keys() - self._layouts.keys(), now)
+        """Find the ports; what each of them counts is asked anew as well."""
+        self._looked = now
+        before, self._folders = self._folders, _folders(self._base)
+        self._layouts = {}
+        self._gone |= dict.fromkeys(before.keys() - self._folders.keys(), now)
         still = {name: at for name, at in self._gone.items() if now - at < FORGET_S}
-        self._gone = {name: at for name, at in still.items() if name not in self._layouts}
+        self._gone = {name: at for name, at in still.items() if name not in self._folders}
+
+    def _ask(self, name: str) -> tuple[_Layout, Port | None]:
+        layout = self._layouts.get(name) or look(self._folders[name])
+        return layout, read_port(layout)
 
 
 def sources(agent: Agent, attribution: Attribution) -> Sequence[AnySource]:  # noqa: ARG001 - as of all source modules
@@ -234,6 +253,10 @@ def _count(
 
 def _health(raw: Ports) -> list[Health]:
     found = [Health(name, "gone", "the port was there before: adapter reset, or driver unloaded") for name in raw.gone]
+    why = (
+        f"its counters did not come within {ANSWER_S:g} s: the adapter's firmware may hang, see dmesg; the others go on"
+    )
+    found += [Health(name, "timeout", why) for name in raw.late]
     for port, what in raw.ports.items():
         if what.denied:
             found.append(Health(port, "denied", f"{what.denied}; run the agent as root"))

@@ -1,5 +1,6 @@
 """RDMA ports: rates in bytes, counters that stop at their limit, ports that vanish and come back."""
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.fakesys import FakeSys
+from tests.wait import until
+from warpmeter.producers import rdma
 from warpmeter.producers.rdma import FILES, Port, Ports, RdmaSource, columns, sources
 from warpmeter.producers.source import Attribution, Reading, Sample, SourceError
 from warpmeter.schemas.generated.device_samples_pb2 import Envelope
@@ -157,6 +160,26 @@ def test_ports_of_other_drivers(world: World) -> None:
     assert row.rx_kilobytes_per_s == 2000
     assert (row.link_up, row.link_megabits_per_s) == (False, 100_000)
     assert not row.HasField("link_downs")
+
+
+def test_an_adapter_that_hangs_stops_only_its_own_row(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.sys.port("mlx5_0/1")
+    folder = world.sys.port("mlx5_1/1")
+    world.tick()
+    counter = folder / "counters/port_rcv_data"
+    counter.unlink()
+    os.mkfifo(counter)  # reading it waits until somebody writes
+    monkeypatch.setattr(rdma, "ANSWER_S", 1.0)
+    for _ in range(2):
+        rows, reading = world.tick()
+        assert list(rows) == ["mlx5_0/1"]
+        assert [(health.subject, health.state) for health in reading.health] == [("mlx5_1/1", "timeout")]
+    with counter.open("w") as writer:
+        writer.write("5\n")
+    monkeypatch.setattr(rdma, "ANSWER_S", 30.0)
+    counter.unlink()
+    counter.write_text("7\n")
+    until(lambda: len(world.tick()[0]) == 2, "the adapter's answer", 30)
 
 
 def test_a_host_without_rdma_says_so(world: World) -> None:
