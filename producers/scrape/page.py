@@ -2,7 +2,6 @@
 
 Between two scrapes of an exporter hardly any series comes or goes, only the numbers change. So what the parser made of
 a line is kept by the text before its number, and the parser is asked again only when a line or a comment is new.
-Measured on 2,000 series with four labels: 1 ms a page instead of 30.
 """
 
 import math
@@ -84,33 +83,40 @@ class PageReader:
             raise BadPageError("it is cut off: its last line has no end")
         lines = [line for line in page.text.split("\n") if line]
         comments = [line for line in lines if line[0] == "#"]
-        values = self._quick(lines) if self._whole and comments == self._comments else None
+        oldest = (ts - self._stale_s) * (1 if page.openmetrics else 1000)  # the text format dates in milliseconds
+        values = self._quick(lines, oldest) if self._whole and comments == self._comments else None
         if values is None:
             values = self._parsed(page, lines, ts)
             self._comments = comments
         return values
 
-    def _quick(self, lines: list[str]) -> Values | None:
-        """By what is known of each line; None when a line is not known."""
-        known, numbers, dropped = self._known, {}, 0
+    def _quick(self, lines: list[str], oldest: float) -> Values | None:
+        """By what is known of each line; None when a line is not known. `oldest`: a date before it is stale."""
+        known, numbers, dropped, stale = self._known, {}, 0, 0
         for line in lines:
             if line[0] == "#":
                 continue
             head, _, number = line.rpartition(" ")
+            date = oldest
             try:
+                if head not in known:
+                    date = float(number)
+                    head, _, number = head.rpartition(" ")
                 series, value = known[head], float(number)
             except (KeyError, ValueError):
                 return None
             if series is None:
                 dropped += 1
+            elif date < oldest:
+                stale += 1
             else:
                 numbers[series] = value
-        if dropped + len(numbers) != len(known):  # some vanished: who is over the limit is to be found anew
+        if dropped + stale + len(numbers) != len(known):  # some vanished: who is over the limit is to be found anew
             return None
-        return self._sorted(numbers)
+        return self._sorted(numbers, stale)
 
-    def _sorted(self, numbers: Mapping[Series, float]) -> Values:
-        values = Values(over=self._over, twice=self._twice)
+    def _sorted(self, numbers: Mapping[Series, float], stale: int) -> Values:
+        values = Values(over=self._over, twice=self._twice, stale=stale)
         for series, value in numbers.items():
             if series.name == STARTED and not series.labels:
                 values.started = value
@@ -134,7 +140,8 @@ class PageReader:
         for line, (family, sample) in zip(data, found, strict=True):
             head = _head(line)
             series = self._series(head, family, sample, before, taken)
-            plain = sample.timestamp is None and line.rpartition(" ")[0] == head
+            rest = line.rpartition(" ")[0]
+            plain = (rest if sample.timestamp is None else rest.rpartition(" ")[0]) == head
             self._whole = self._whole and plain and head not in self._known
             self._known[head] = series
             if series is None:
@@ -143,9 +150,7 @@ class PageReader:
                 stale += 1
             else:
                 numbers[series] = float(sample.value)
-        values = self._sorted(numbers)
-        values.stale = stale
-        return values
+        return self._sorted(numbers, stale)
 
     def _series(
         self, head: str, family: Metric, sample: Any, before: Mapping[str, Series | None], taken: set[Any]

@@ -230,6 +230,18 @@ def test_a_value_that_the_exporter_dates_long_ago_is_told_and_not_stamped_anew()
     assert (health.subject, health.count) == ("series/stale", 1)
 
 
+def test_dates_are_looked_at_on_each_page_with_and_without_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint = Endpoint()
+    page = "a 1 {}\nb 2\n"
+    assert len(endpoint.rows(page.format(int(T) * 1000))) == 2
+    monkeypatch.setattr("warpmeter.producers.scrape.page.text_string_to_metric_families", None)
+    assert len(endpoint.rows(page.format(int(T) * 1000))) == 2
+    endpoint.ticks += 5
+    reading = endpoint.reads(page.format(int(T) * 1000))
+    assert [row.name for row in reading.rows] == ["b"]  # type: ignore[attr-defined]
+    assert [(health.subject, health.count) for health in reading.health] == [("series/stale", 1)]
+
+
 def test_series_over_the_limit_are_counted_and_the_first_stay() -> None:
     endpoint = Endpoint(replace(ASKED, max_series=3))
     for _ in range(2):
@@ -267,16 +279,24 @@ SERIES = st.tuples(st.from_regex(r"[a-zA-Z_:][a-zA-Z0-9_:]{0,12}", fullmatch=Tru
 VALUES = st.floats(allow_nan=False)
 
 
-@given(page=st.dictionaries(SERIES.map(lambda one: _head(*one)), st.tuples(VALUES, VALUES), max_size=8))
-def test_what_is_known_of_a_line_reads_the_same_as_the_parser(page: dict[str, tuple[float, float]]) -> None:
-    first, second = ("".join(f"{head} {pair[at]!r}\n" for head, pair in page.items()) for at in (0, 1))
-    warm = PageReader(Chosen("h", ASKED), 100)
-    warm.read(Page(first.encode()), T)
-    cold = PageReader(Chosen("h", ASKED), 100)
+DATES = st.none() | st.integers(int(T) * 1000 - 100_000, int(T) * 1000 + 100_000)
 
-    def read(reader: PageReader) -> list[tuple[str, dict[str, str], float]]:
-        of = reader.read(Page(second.encode()), T).of
-        return [(series.name, dict(series.labels), value) for series, value in of.items()]
+
+@given(page=st.dictionaries(SERIES.map(lambda one: _head(*one)), st.tuples(VALUES, VALUES, DATES), max_size=8))
+def test_what_is_known_of_a_line_reads_the_same_as_the_parser(
+    page: dict[str, tuple[float, float, int | None]],
+) -> None:
+    first, second = (
+        "".join(f"{head} {line[at]!r}{'' if line[2] is None else f' {line[2]}'}\n" for head, line in page.items())
+        for at in (0, 1)
+    )
+    warm = PageReader(Chosen("h", ASKED), 100, stale_s=30)
+    warm.read(Page(first.encode()), T)
+    cold = PageReader(Chosen("h", ASKED), 100, stale_s=30)
+
+    def read(reader: PageReader) -> tuple[int, list[tuple[str, dict[str, str], float]]]:
+        values = reader.read(Page(second.encode()), T)
+        return values.stale, [(series.name, dict(series.labels), value) for series, value in values.of.items()]
 
     assert read(warm) == read(cold)
 
