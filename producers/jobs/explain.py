@@ -20,7 +20,6 @@ from warpmeter.settings import Agent
 
 DECIDING: Final = {
     "slurm": ("SLURM_JOB_ID",),
-    "kubernetes": ("KUBERNETES_SERVICE_HOST", "NVIDIA_VISIBLE_DEVICES", "JOB_COMPLETION_INDEX", "POD_NAME"),
     "torchrun": ("TORCHELASTIC_RUN_ID",),
     "mpi": ("PMIX_NAMESPACE", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"),
 }
@@ -126,13 +125,11 @@ def _explained(  # noqa: PLR0913 - everything that was seen
 
 def _why_job(process: Process, tree: Tree) -> str:
     top = tree.top
-    if tree.scheduler in DECIDING:
+    if tree.scheduler == "kubernetes":
+        by = f"the pod that pid {top.pid} runs in"
+    elif tree.scheduler in DECIDING:
         set_there = [name for name in DECIDING[tree.scheduler] if name in top.variables]
-        by = (
-            f"{', '.join(set_there)} of pid {top.pid}"
-            if set_there
-            else f"the ranks that pid {top.pid} started, or by its pod"
-        )
+        by = f"{', '.join(set_there)} of pid {top.pid}" if set_there else f"the ranks that pid {top.pid} started"
     else:
         by = f"the expression, which matches the tree id of pid {top.pid}"
     where = "it is the topmost process" if process.pid == top.pid else f"it is below pid {top.pid}, the topmost process"

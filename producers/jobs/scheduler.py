@@ -98,6 +98,13 @@ def launch_labels(variables: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in labels.items() if value and value != "none"}
 
 
+def pods_job(pod: Pod) -> Membership:
+    """The job that a pod is of, should it be of one."""
+    labels = {**pod.labels, "pod": pod.name} | ({"namespace": pod.namespace} if pod.namespace else {})
+    owner = labels.get("owner") or name_of_owner(pod.name)
+    return Membership("kubernetes", f"{pod.namespace}/{owner}" if pod.namespace else owner, owner, "", labels)
+
+
 def _slurm(variables: Mapping[str, str]) -> Membership | None:
     job_id = variables.get("SLURM_JOB_ID")
     if not job_id:
@@ -111,14 +118,11 @@ def _kubernetes(variables: Mapping[str, str], pod: Pod | None) -> Membership | N
     """A pod that was given GPUs, or is one of an indexed Job: the other pods of a node are its furniture."""
     if pod is None and not variables.get("KUBERNETES_SERVICE_HOST"):
         return None
-    name = (pod and pod.name) or variables.get("POD_NAME") or variables.get("HOSTNAME", "")
-    has_gpu = variables.get("NVIDIA_VISIBLE_DEVICES", "") not in NO_GPU or (pod is not None and pod.has_gpu)
-    if not (name and (has_gpu or "JOB_COMPLETION_INDEX" in variables)):
+    pod = pod or Pod(variables.get("POD_NAMESPACE", ""), variables.get("POD_NAME") or variables.get("HOSTNAME", ""))
+    has_gpu = pod.has_gpu or variables.get("NVIDIA_VISIBLE_DEVICES", "") not in NO_GPU
+    if not (pod.name and (has_gpu or "JOB_COMPLETION_INDEX" in variables)):
         return None
-    namespace = (pod and pod.namespace) or variables.get("POD_NAMESPACE", "")
-    labels = {**(pod.labels if pod else {}), "pod": name} | ({"namespace": namespace} if namespace else {})
-    owner = labels.get("owner") or name_of_owner(name)
-    return Membership("kubernetes", f"{namespace}/{owner}" if namespace else owner, owner, "", labels)
+    return pods_job(pod)
 
 
 def _torchrun(variables: Mapping[str, str]) -> Membership | None:

@@ -15,6 +15,7 @@ from warpmeter.producers.jobs.scheduler import (
     Scheduler,
     launch_labels,
     membership,
+    pods_job,
     rank,
 )
 
@@ -24,6 +25,9 @@ ORPHAN_S: Final = 10.0
 ENGINES: Final[Mapping[str, Scheduler]] = {"docker": "docker", "podman": "podman"}
 NO_SCHEDULER: Final = frozenset({"none", *ENGINES})
 """Trees that only their tree id makes jobs; an engine of containers schedules nothing."""
+
+LAUNCHERS: Final = frozenset({"torchrun", "mpi"})
+"""They name ranks within what somebody else scheduled."""
 
 Key = tuple[int, int]
 PodOf = Callable[[Process], Pod | None]
@@ -163,6 +167,8 @@ class _Walk:
         upper = self.trees.get(above) if above is not None else None
         if found is None:
             return above if above is not None else self._by_tree_id(process, place)
+        if upper is not None and upper.scheduler == "kubernetes" and found.scheduler in LAUNCHERS:
+            found = Membership(upper.scheduler, upper.job_id, upper.name, upper.user, upper.labels)
         job_id = found.job_id or self._launcher_id(process, parent, upper)
         if upper is not None and (upper.job_id, upper.rank) == (job_id, place):
             return above
@@ -182,14 +188,18 @@ class _Walk:
         return key
 
     def _by_tree_id(self, process: Process, place: Rank) -> Key | None:
-        return self._plant(process, self._rules.own_id(process), place) if self._match(process) else None
+        """In a pod it is the pod's job: so it stays the same one when the kubelet tells of the pod's GPUs."""
+        if not self._match(process):
+            return None
+        pod = self._pod_of(process)
+        found = pods_job(pod) if pod is not None else Membership(_engine(process), None)
+        return self._plant(process, found.job_id or self._rules.own_id(process), place, found)
 
     def _launcher_id(self, process: Process, parent: Process | None, upper: Tree | None) -> str:
         """The job of a rank whose launcher has no id: the tree that it stands in, else the launcher itself."""
         return upper.job_id if upper is not None else self._rules.own_id(parent or process)
 
-    def _plant(self, top: Process, job_id: str, place: Rank, found: Membership | None = None) -> Key:
-        found = found or Membership(_engine(top), job_id)
+    def _plant(self, top: Process, job_id: str, place: Rank, found: Membership) -> Key:
         self.trees[top.key] = Tree(
             top=top,
             job_id=job_id,

@@ -167,16 +167,37 @@ def test_a_pods_job_has_its_owner_queue_and_container(node: Node) -> None:
     assert "42" not in row.labels.values()
 
 
-def test_a_pod_that_the_kubelet_gives_gpus_later_ends_the_nameless_job(node: Node) -> None:
+def test_a_pods_python_is_the_pods_job_before_and_after_the_kubelet_tells_of_its_gpus(node: Node) -> None:
     host = Host(node)
     host.put(30, POD_CGROUP)
     started, *_ = host.look()
-    assert (started.event, started.scheduler) == ("started", "none")
+    assert (started.event, started.scheduler, started.job_id) == ("started", "kubernetes", "team-a/llama-9")
     assert host.names.wanted == {ID: Container(ID, "containerd", UID)}
     host.names.set_gpu_pods(frozenset({("team-a", "llama-9-worker-3")}))
-    ended, again, *_ = host.look()
-    assert (ended.event, ended.job_id) == ("ended", started.job_id)
-    assert (again.event, again.job_id) == ("started", "team-a/llama-9")
+    assert {row.event for _ in range(5) for row in host.look()} == {"running"}
+
+
+def test_ranks_that_torchrun_starts_in_a_pod_are_of_the_pods_job(node: Node) -> None:
+    host = Host(node)
+    host.put(30, POD_CGROUP)
+    torchrun = {"TORCHELASTIC_RUN_ID": "run-9", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    for rank in range(2):
+        environ = {**torchrun, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+        host.proc.put(Fake(31 + rank, 30, "python3", ["python3", "t.py"], 3100, cgroup=POD_CGROUP, environ=environ))
+    rows = [row for row in host.look() if row.event == "started"]
+    assert {(row.job_id, row.scheduler) for row in rows} == {("team-a/llama-9", "kubernetes")}
+    assert sorted((list(row.ranks), list(row.local_ranks), list(row.rank_pids)) for row in rows) == [
+        ([], [], []), ([0], [0], [31]), ([1], [1], [32]),
+    ]  # fmt: skip
+    assert {row.labels["run_id"] for row in rows if row.ranks} == {"run-9"}
+
+
+def test_any_program_of_a_pod_with_gpus_is_a_job_once_the_kubelet_tells(node: Node) -> None:
+    host = Host(node)
+    host.proc.put(Fake(30, 1, "a.out", ["./a.out"], start=3000, cgroup=POD_CGROUP))
+    assert host.look() == []
+    host.names.set_gpu_pods(frozenset({("team-a", "llama-9-worker-3")}))
+    assert [(row.event, row.job_id) for row in host.look()][:1] == [("started", "team-a/llama-9")]
 
 
 def test_a_docker_containers_name_comes_with_the_next_event(node: Node) -> None:

@@ -77,6 +77,14 @@ def test_a_job_from_start_to_end(host: Host) -> None:
     assert (first[0].period_ms, last[0].period_ms) == (0, 0)
 
 
+def test_a_process_that_becomes_one_of_another_job_ends_the_first(host: Host) -> None:
+    host.job()
+    first = host.rows(1)[0]
+    host.proc.put(Fake(30, 20, "python3.11", ["python3.11", "x.py"], start=3000, environ={"SLURM_JOB_ID": "77"}))
+    rows = [(row.event, row.job_id) for row in host.rows(2)]
+    assert rows[:2] == [("ended", first.job_id), ("started", "77")]
+
+
 def test_a_new_jobs_first_usage_counts_from_its_start(host: Host) -> None:
     host.rows(1)
     host.job(start=int(102 * HERTZ))
