@@ -143,7 +143,7 @@ class GpuEventSource:
         if self._memory is None:
             return
         try:
-            fresh = self._memory.with_suffix(".new")
+            fresh = self._memory.with_name(f"{self._memory.name}.new")
             fresh.write_text(json.dumps({"boot": boot, "standing": kept(book.standing)}))
             fresh.replace(self._memory)
             self._memory_why = ""

@@ -27,7 +27,7 @@ def file_of(spool: Path) -> Path:
 
 def ask(file: Path, seconds: float, now: float) -> None:
     """From another process: leave the counters alone for so long. Raises ValueError as `Pause.pause`, and OSError."""
-    fresh = file.with_suffix(".new")
+    fresh = file.with_name(f"{file.name}.new")
     fresh.write_text(f"{now + checked(seconds):.3f}\n")
     fresh.replace(file)
 
