@@ -4,13 +4,15 @@ An insert lands in its table, then in the book and the rollups. So while rows ar
 book said before it was counted and what it says after; where nothing lands the three are equal, or something is wrong.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
-from warpmeter.consumers.audit.spans import Finding
+from warpmeter.consumers.replay.hours import HOUR_S, Range
 from warpmeter.store import Client
+
+BOOK: Final = "ingest_batches"
 
 
 @dataclass(frozen=True)
@@ -24,11 +26,28 @@ class Landed:
 
 
 @dataclass(frozen=True)
+class Figure:
+    """What is added up over a day: its name, and by what the sum is divided to be in that unit."""
+
+    name: str
+    scale: int = 1
+
+    def said(self, value: float) -> str:
+        """`1,234 rows`."""
+        scaled = value / self.scale
+        return f"{scaled:,.0f} {self.name}" if scaled == int(scaled) else f"{scaled:,.1f} {self.name}"
+
+
+ROWS: Final = Figure("rows")
+"""Every row counts: the one figure that the book has as well."""
+
+
+@dataclass(frozen=True)
 class Rollup:
     """A rollup held against its raw table: `rolled` over its windows is `raw` over the rows.
 
     `raw` empty: it counts the rows in which any of its metrics is known. `version` is the migration that made it, where
-    there were rows before that.
+    there were rows before that. `figure` is what is compared.
     """
 
     name: str
@@ -36,14 +55,17 @@ class Rollup:
     rolled: str = "sum(samples)"
     raw: str = "count()"
     version: int = 0
+    figure: Figure = ROWS
 
 
-def _both(name: str, source: str, rolled: str = "sum(samples)", raw: str = "count()") -> list[Rollup]:
+def _both(
+    name: str, source: str, rolled: str = "sum(samples)", raw: str = "count()", figure: Figure = ROWS
+) -> list[Rollup]:
     """The rollups of minutes and of hours."""
-    return [Rollup(f"{name}_{step}", source, rolled, raw) for step in ("1m", "1h")]
+    return [Rollup(f"{name}_{step}", source, rolled, raw, figure=figure) for step in ("1m", "1h")]
 
 
-_TIME: Final = ("sum(covered_ms)", "sum(period_ms)")
+_TIME: Final = ("sum(covered_ms)", "sum(period_ms)", Figure("s covered", 1000))
 ROLLUPS: Final = (
     *_both("gpu_heatmap", "gpu_samples"),
     *_both("gpu_heatmap", "gpu_samples", *_TIME),
@@ -51,8 +73,14 @@ ROLLUPS: Final = (
     *_both("fleet_windows", "gpu_samples", *_TIME),
     *_both("host_windows", "host_samples"),
     *_both("host_windows", "host_samples", *_TIME),
-    Rollup("device_windows_1h", "device_samples", "sum(samples)", "", version=4),
-    *_both("job_windows", "gpu_samples", "sum(gpu_seconds)", "sum(if(empty(job_ids), 0, period_ms)) / 1000"),
+    Rollup("device_windows_1h", "device_samples", "sum(samples)", "", 4, Figure("rows with a value")),
+    *_both(
+        "job_windows",
+        "gpu_samples",
+        "sum(gpu_seconds)",
+        "sum(if(empty(job_ids), 0, period_ms)) / 1000",
+        Figure("GPU seconds of jobs"),
+    ),
 )
 ROUNDING: Final = 1e-6
 """Sums of floats differ by the order of their parts: so much of their size is no difference."""
@@ -60,12 +88,16 @@ ROUNDING: Final = 1e-6
 
 @dataclass(frozen=True)
 class Day:
-    """One day of one table: its own figure, and between which two the other's must lie around it."""
+    """One day of one table: its own figure, and between which two the other's must lie around it.
+
+    `first` is set where it is all days from there to `day` together.
+    """
 
     day: date
     found: float
     least: float
     most: float
+    first: date | None = None
 
     @property
     def fits(self) -> bool:
@@ -76,12 +108,13 @@ class Day:
 
 @dataclass(frozen=True)
 class Compared:
-    """One table with the book (`against` is `ingest_batches`) or with a rollup, by days."""
+    """One table with the book (`against` is BOOK) or with a rollup, by days; `again` of them were left out."""
 
     table: str
     against: str
     days: tuple[Day, ...] = field(default_factory=tuple)
     again: int = 0
+    figure: Figure = ROWS
 
     @property
     def wrong(self) -> list[Day]:
@@ -90,20 +123,42 @@ class Compared:
 
 
 def booked(
-    table: str, rows: Mapping[date, int], before: Sequence[Landed], after: Sequence[Landed], since: date
+    table: str,
+    rows: Mapping[date, int],
+    book: tuple[Sequence[Landed], Sequence[Landed]],
+    since: date,
+    without: Collection[date] = (),
 ) -> Compared:
-    """The rows of a table against the book, from `since` on. A span over midnight counts for either day.
+    """The rows of a table against the book before and after they were counted, from `since` on, `without` some days.
 
-    Days in which rows were deleted and stored again are left out.
+    A span over midnight counts for either day. Days in which rows were deleted and stored again are left out.
     """
+    before, after = book
     days = sorted({*rows, *(day for each in after for day in (each.first, each.last))} - _again(after))
-    kept = [day for day in days if day >= since]
+    kept = [day for day in days if day >= since and day not in without]
     found = [Day(day, rows.get(day, 0), _least(before, day, day), _most(after, day, day)) for day in kept]
-    if found and not _again(after) and all(day.fits for day in found):  # what the midnights leave open, all in all
+    if (
+        found and not without and not _again(after) and all(day.fits for day in found)
+    ):  # what the midnights leave open, all in all
         first, last = kept[0], kept[-1]
-        whole = Day(last, sum(day.found for day in found), _least(before, first, last), _most(after, first, last))
+        whole = Day(
+            last, sum(day.found for day in found), _least(before, first, last), _most(after, first, last), first
+        )
         found = found if whole.fits else [*found, whole]
-    return Compared(table, "ingest_batches", tuple(found), len(_again(after)))
+    return Compared(table, BOOK, tuple(found), len(_again(after)))
+
+
+def differing(found: Mapping[int, float], before: Mapping[int, float], after: Mapping[int, float]) -> list[Range]:
+    """Hours (by their start) in which a table does not lie between two looks at its rollup, those that touch as one."""
+    runs: list[Range] = []
+    for at in sorted({*found, *after}):
+        if Day(date.min, found.get(at, 0), before.get(at, 0), after.get(at, 0)).fits:
+            continue
+        if runs and runs[-1].end == at:
+            runs[-1] = Range(runs[-1].start, at + HOUR_S)
+        else:
+            runs.append(Range(at, at + HOUR_S))
+    return runs
 
 
 def _again(landed: Iterable[Landed]) -> set[date]:
@@ -129,27 +184,12 @@ def rolled_up(
     before: Mapping[date, float],
     after: Mapping[date, float],
     since: date = date.min,
+    without: Collection[date] = (),
 ) -> Compared:
-    """The rows of a table against one of its rollups, from `since` on."""
-    days = sorted(day for day in {*raw, *after} if day >= since)
+    """A table's figure against that of one of its rollups, from `since` on, `without` some days."""
+    days = sorted(day for day in {*raw, *after} if day >= since and day not in without)
     found = (Day(day, raw.get(day, 0), before.get(day, 0), after.get(day, 0)) for day in days)
-    return Compared(rollup.source, rollup.name, tuple(found))
-
-
-def findings(compared: Iterable[Compared]) -> list[Finding]:
-    """What does not add up, in words."""
-    return [_finding(each, day) for each in compared for day in each.wrong]
-
-
-def _finding(compared: Compared, day: Day) -> Finding:
-    span = f"{day.least:,}" if day.least == day.most else f"{day.least:,} to {day.most:,}"
-    seen = f"{compared.table} has {day.found:,}, {compared.against} says {span}"
-    if compared.against == "ingest_batches":
-        more = day.found > day.most
-        remedy = "rows were stored twice, or by hand" if more else "rows were deleted, or a part of the table is lost"
-        return Finding("rows", f"{compared.table} {day.day}", seen, f"{remedy}: `warpmeter replay` stores them anew")
-    remedy = f"`warpmeter replay` of that time stores table and rollups anew; {compared.table} is right until then"
-    return Finding("rollup", f"{compared.against} {day.day}", seen, remedy)
+    return Compared(rollup.source, rollup.name, tuple(found), figure=rollup.figure)
 
 
 class Counts:
@@ -190,6 +230,24 @@ class Counts:
         return self._by_day(
             f"SELECT toDate(window), {rollup.rolled} FROM {rollup.name} WHERE window >= {{since:Date}} GROUP BY 1"
         )
+
+    def hours(self, rollup: Rollup, day: date) -> list[Range]:
+        """The hours of a day in which a table and its rollup differ, those that touch as one."""
+        start = int(datetime.combine(day, time(), UTC).timestamp())
+        of_day = Range(start, start + 24 * HOUR_S)
+        raw = (
+            f"SELECT toUnixTimestamp(toStartOfHour(ts)), {rollup.raw or self._known(rollup)} FROM {rollup.source} "
+            f"WHERE {of_day.of_rows} GROUP BY 1"
+        )
+        rolled = (
+            f"SELECT toUnixTimestamp(toStartOfHour(window)), {rollup.rolled} FROM {rollup.name} "
+            f"WHERE {of_day.of_windows} GROUP BY 1"
+        )
+        before, found, after = (self._by_hour(sql) for sql in (rolled, raw, rolled))
+        return differing(found, before, after)
+
+    def _by_hour(self, sql: str) -> dict[int, float]:
+        return {int(hour): value for hour, value in self._client.query(sql).result_rows}
 
     def _by_day(self, sql: str) -> dict[date, float]:
         rows = self._client.query(sql, parameters={"since": self.since.isoformat()}).result_rows

@@ -13,6 +13,7 @@ from warpmeter.consumers import status
 from warpmeter.consumers.audit.spans import Book, Facts, Hole, Log, Offsets, explained, holes
 from warpmeter.consumers.ledger import Entry
 from warpmeter.consumers.span import Partition
+from warpmeter.consumers.start import Tool
 from warpmeter.schemas.topics import Topic
 from warpmeter.settings import Settings
 from warpmeter.store import Client
@@ -39,6 +40,7 @@ class Bus:
     logs: Mapping[Partition, Log]
     entries: Mapping[Partition, Entry]
     attended: bool
+    tool: Tool
 
 
 class Store:
@@ -114,7 +116,7 @@ def ask_bus(settings: Settings, topics: Mapping[str, Topic]) -> Bus:
     ends = status.offsets(admin, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
     exact = settings.ingest.ledger_dir is None  # the embedded broker's end is a lower bound
     logs = {where: Log(begins[where], ends[where], exact) for where in partitions}
-    return Bus(ids, logs, status.records(settings), status.busy(settings) is not None)
+    return Bus(ids, logs, status.records(settings), status.busy(settings) is not None, Tool.of(settings))
 
 
 def joined(topics: Mapping[str, Topic], books: Mapping[Life, Book], known: Bus | None) -> list[Facts]:
@@ -133,7 +135,7 @@ def joined(topics: Mapping[str, Topic], books: Mapping[Life, Book], known: Bus |
 def _present(where: Partition, topics: Mapping[str, Topic], books: Mapping[Life, Book], known: Bus) -> Facts:
     uuid = known.ids[where.topic]
     book = books.get(Life(topics[where.topic].table, uuid, where.number))
-    return Facts(where, uuid, book, known.logs[where], known.entries.get(where), known.attended)
+    return Facts(where, uuid, book, known.logs[where], known.entries.get(where), known.attended, known.tool)
 
 
 def looked_up(store: Store, facts: Facts, told: Mapping[Partition, list[Offsets]]) -> list[Hole]:

@@ -4,14 +4,14 @@ Pure: facts in, findings out.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from warpmeter.consumers.ledger import Declared, Entry, Foreign, Settled
 from warpmeter.consumers.span import Partition
-from warpmeter.consumers.start import objection, plan
+from warpmeter.consumers.start import Tool, plan, remedy, wrong
 
-Kind = Literal["missing", "doubled", "position", "pending", "lost", "beyond", "rows", "rollup"]
+Kind = Literal["missing", "doubled", "position", "pending", "lost", "beyond", "rows", "rollup", "replay"]
 
 
 @dataclass(frozen=True, order=True)
@@ -75,7 +75,7 @@ class Log:
 class Facts:
     """All that is known of one partition of one life `uuid` of a topic.
 
-    `log` None: the life is over, or the broker was not asked. `attended`: ingest runs.
+    `log` None: the life is over, or the broker was not asked. `attended`: ingest runs. `tool` moves the group.
     """
 
     where: Partition
@@ -84,6 +84,7 @@ class Facts:
     log: Log | None = None
     entry: Entry | None = None
     attended: bool = False
+    tool: Tool = field(default_factory=Tool)
 
 
 @dataclass(frozen=True)
@@ -173,9 +174,11 @@ def _position(facts: Facts) -> Iterable[Finding]:
     """Where ingest itself would refuse to begin."""
     if facts.log is None or facts.book is None:
         return
-    start = plan(facts.where, facts.uuid, facts.entry)
-    if why := objection(start, facts.entry, facts.book.end):
-        yield Finding("position", name(facts), why, "ingest does not begin here before that is done")
+    found = wrong(plan(facts.where, facts.uuid, facts.entry), facts.entry, facts.book.end)
+    if found is not None:
+        _, stop, rest = remedy([found], facts.tool).partition(_STOP)
+        do = f"{stop}{rest}" if stop else remedy([found], facts.tool)
+        yield Finding("position", name(facts), f"{found.why}: ingest does not begin here", do)
 
 
 def _pending(facts: Facts) -> Iterable[Finding]:
@@ -223,6 +226,7 @@ def name(facts: Facts) -> str:
     return str(facts.where) if facts.log is not None else f"{facts.where} {facts.uuid[:8]}"
 
 
+_STOP: Final = "Stop all consumers"
 UNTOLD: Final[Sequence[Offsets]] = ()
 
 

@@ -1,12 +1,14 @@
 """What `warpmeter check` makes of what it sees: holes and what explains them, the group, pending spans, days."""
 
-from datetime import date
+from datetime import UTC, date, datetime
 
 import pytest
 
-from warpmeter.consumers.audit.counts import Compared, Day, Landed, Rollup, booked, findings, rolled_up
+from warpmeter.consumers.audit.blame import findings, no_hours
+from warpmeter.consumers.audit.counts import BOOK, Compared, Day, Figure, Landed, Rollup, booked, differing, rolled_up
 from warpmeter.consumers.audit.spans import Book, Facts, Finding, Log, Offsets, explained, holes, judged, reached
 from warpmeter.consumers.ledger import Declared, Entry, Foreign, Settled
+from warpmeter.consumers.replay.hours import Range
 from warpmeter.consumers.span import Partition, Span
 
 WHERE = Partition("warpmeter.gpu-samples", 2)
@@ -125,7 +127,7 @@ SPANS = (Landed(MONDAY, MONDAY, 100), Landed(MONDAY, TUESDAY, 10), Landed(TUESDA
 
 
 def of(rows: dict[date, int], since: date = MONDAY, spans: tuple[Landed, ...] = SPANS) -> list[Day]:
-    return booked("gpu_samples", rows, spans, spans, since).wrong
+    return booked("gpu_samples", rows, (spans, spans), since).wrong
 
 
 def test_a_span_over_midnight_may_lie_on_either_side_but_all_in_all_it_must_be_there() -> None:
@@ -145,15 +147,15 @@ def test_rows_that_are_in_no_book_are_found() -> None:
 
 def test_days_that_were_stored_again_are_left_out() -> None:
     spans = (*SPANS, Landed(TUESDAY, TUESDAY, 60, again=True))
-    found = booked("gpu_samples", {MONDAY: 104, TUESDAY: 60}, spans, spans, MONDAY)
+    found = booked("gpu_samples", {MONDAY: 104, TUESDAY: 60}, (spans, spans), MONDAY)
     assert (found.wrong, [day.day for day in found.days], found.again) == ([], [MONDAY], 1)
 
 
 def test_while_rows_land_the_table_lies_between_two_looks_at_the_book() -> None:
     later = (*SPANS, Landed(TUESDAY, TUESDAY, 7))
     for rows in (56, 60, 63):
-        assert booked("gpu_samples", {MONDAY: 104, TUESDAY: rows}, SPANS, later, MONDAY).wrong == []
-    assert booked("gpu_samples", {MONDAY: 104, TUESDAY: 64}, SPANS, later, MONDAY).wrong
+        assert booked("gpu_samples", {MONDAY: 104, TUESDAY: rows}, (SPANS, later), MONDAY).wrong == []
+    assert booked("gpu_samples", {MONDAY: 104, TUESDAY: 64}, (SPANS, later), MONDAY).wrong
 
 
 def test_a_rollup_that_lost_or_doubled_rows_is_found() -> None:
@@ -166,15 +168,102 @@ def test_a_rollup_that_lost_or_doubled_rows_is_found() -> None:
     assert rolled_up(rollup, {MONDAY: 0.1 + 0.2}, {MONDAY: 0.3}, {MONDAY: 0.3}).wrong == []
 
 
+HEATMAP, FLEET = "gpu_heatmap_1h", "fleet_windows_1h"
+COVERED = Figure("s covered", 1000)
+
+
+def day_of(raw: int, booked_rows: int | None, **rolled: int) -> list[Compared]:
+    """One day's rows of the table, the book and rollups; each rollup covers as many seconds."""
+    found = [Compared("gpu_samples", name, (Day(MONDAY, raw, rows, rows),)) for name, rows in rolled.items()]
+    found += [
+        Compared("gpu_samples", name, (Day(MONDAY, raw * 1000, rows * 1000, rows * 1000),), figure=COVERED)
+        for name, rows in rolled.items()
+    ]
+    if booked_rows is not None:
+        found.append(Compared("gpu_samples", BOOK, (Day(MONDAY, raw, booked_rows, booked_rows),)))
+    return found
+
+
+def at_noon(_table: str, _rollup: str, _day: date) -> list[Range]:
+    noon = int(datetime(2026, 6, 1, 12, tzinfo=UTC).timestamp())
+    return [Range(noon, noon + 3600)]
+
+
+def test_a_table_that_lost_rows_while_book_and_rollups_agree_is_one_finding_and_the_rollups_are_right() -> None:
+    (found,) = findings(day_of(1234, 1300, gpu_heatmap_1h=1300, fleet_windows_1h=1300), at_noon)
+    assert found == Finding(
+        "rows",
+        "gpu_samples 2026-06-01",
+        "gpu_samples has 1,234 rows (of them wrong: 12:00-13:00 UTC), "
+        "ingest_batches, fleet_windows_1h and gpu_heatmap_1h say 1,300 rows",
+        "the raw table lost rows (deleted, or a part of it is gone); its rollups are right. "
+        "`warpmeter replay --topic gpu-samples --from 2026-06-01T12:00Z --to 2026-06-01T13:00Z` mends it",
+    )
+
+
+def test_a_rollup_that_differs_from_book_and_table_is_one_finding_with_each_figure_named() -> None:
+    (found,) = findings(day_of(1300, 1300, gpu_heatmap_1h=1234, fleet_windows_1h=1300), at_noon)
+    assert (found.kind, found.where) == ("rollup", "gpu_heatmap_1h 2026-06-01")
+    assert found.seen == (
+        "gpu_heatmap_1h has 1,234 rows and 1,234 s covered (of them wrong: 12:00-13:00 UTC), "
+        "gpu_samples says 1,300 rows and 1,300 s covered"
+    )
+    assert "--from 2026-06-01T12:00Z --to 2026-06-01T13:00Z" in found.remedy
+    assert "gpu_samples agrees with ingest_batches and is right until then" in found.remedy
+
+
+def test_what_table_and_rollups_both_lost_is_told_of_both() -> None:
+    (found,) = findings(day_of(1234, 1300, gpu_heatmap_1h=1234, fleet_windows_1h=1234), no_hours)
+    assert found.seen == "gpu_samples has 1,234 rows, and so do its rollups, ingest_batches says 1,300 rows"
+    assert "--from 2026-06-01T00:00Z --to 2026-06-02T00:00Z" in found.remedy
+    kinds = [each.kind for each in findings(day_of(1234, 1300, gpu_heatmap_1h=1300, fleet_windows_1h=1234), no_hours)]
+    assert kinds == ["rows", "rollup"]
+
+
+def test_without_the_book_the_rollups_that_agree_tell_which_is_wrong() -> None:
+    (found,) = findings(day_of(1234, None, gpu_heatmap_1h=1300, fleet_windows_1h=1300), no_hours)
+    assert "the raw table lost rows" in found.remedy
+    (found,) = findings(day_of(1234, None, gpu_heatmap_1h=1300, fleet_windows_1h=1234), no_hours)
+    assert found.kind == "rollup"
+    assert "is right" not in found.remedy
+
+
+def test_all_three_that_differ_are_all_told_and_none_is_called_right() -> None:
+    found = findings(day_of(1, 3, gpu_heatmap_1h=2, fleet_windows_1h=3), no_hours)
+    assert [each.kind for each in found] == ["rows", "rollup", "rollup"]
+    assert not any("right" in each.remedy for each in found)
+
+
 def test_findings_say_what_differs_and_what_to_do() -> None:
     wrong = (Day(MONDAY, 1234, 1300, 1300),)
-    assert findings(
-        [Compared("gpu_samples", "ingest_batches", wrong), Compared("a", "b", (Day(MONDAY, 1, 1, 1),))]
-    ) == [
+    assert findings([Compared("gpu_samples", BOOK, wrong), Compared("a", "b", (Day(MONDAY, 1, 1, 1),))], no_hours) == [
         Finding(
             "rows",
             "gpu_samples 2026-06-01",
-            "gpu_samples has 1,234, ingest_batches says 1,300",
-            "rows were deleted, or a part of the table is lost: `warpmeter replay` stores them anew",
+            "gpu_samples has 1,234 rows, ingest_batches says 1,300 rows",
+            "rows were deleted, or a part of the table is lost: "
+            "`warpmeter replay --topic gpu-samples --from 2026-06-01T00:00Z --to 2026-06-02T00:00Z` mends it",
         )
     ]
+
+
+def test_hours_in_which_table_and_rollup_differ_are_told_as_runs() -> None:
+    raw = {0: 5, 3600: 5, 7200: 5, 14_400: 5}
+    assert differing(raw, {0: 5, 3600: 4, 14_400: 6}, {0: 5, 3600: 4, 7200: 4, 14_400: 6}) == [
+        Range(3600, 10_800), Range(14_400, 18_000),
+    ]  # fmt: skip
+    assert differing({0: 5}, {0: 4}, {0: 6}) == []
+
+
+def test_a_position_says_what_is_seen_and_apart_from_it_what_to_do() -> None:
+    (found,) = judged(facts(Foreign(WHERE, 40)), [])
+    assert "kafka-consumer-groups.sh" not in found.seen
+    assert found.remedy.startswith("Stop all consumers")
+    assert "--topic warpmeter.gpu-samples:2 --to-offset 100" in found.remedy
+
+
+def test_days_of_an_unfinished_replay_are_left_out() -> None:
+    found = booked("gpu_samples", {MONDAY: 1, TUESDAY: 60}, (SPANS, SPANS), MONDAY, {MONDAY})
+    assert [day.day for day in found.days] == [TUESDAY]
+    rollup = Rollup("gpu_heatmap_1m", "gpu_samples")
+    assert rolled_up(rollup, {MONDAY: 1}, {}, {}, without={MONDAY}).days == ()

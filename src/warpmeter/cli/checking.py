@@ -7,9 +7,16 @@ from rich.text import Text
 
 from warpmeter.cli import common
 from warpmeter.consumers.audit.counts import Compared
-from warpmeter.consumers.audit.run import Line, Report
+from warpmeter.consumers.audit.run import Line, Report, audit
+from warpmeter.settings import Settings
 
 COLUMNS = ("partition", "rows", "spans", "stored to", "end", "unread", "refused", "lost", "missing", "doubled")
+
+
+def run(settings: Settings, since: float) -> Report:
+    """The audit of what landed since a time (seconds since the epoch); a terminal sees what it is at."""
+    with common.err.status("asking the broker") as status:  # nothing where no terminal is
+        return audit(settings, since, told=status.update)
 
 
 def show(found: Report, as_json: bool) -> None:
@@ -41,7 +48,7 @@ def _holds(line: Line) -> bool:
 def _line(line: Line) -> Sequence[object]:
     where = f"{line.topic}[{line.partition}]"
     lost = (line.refused, line.told, line.missing, line.doubled)
-    return where, line.rows, line.spans, line.last, line.end, line.unread, *lost
+    return where, line.rows, line.spans, line.stored_to, line.end, line.unread, *lost
 
 
 def _earlier(lines: Sequence[Line]) -> None:
