@@ -1,5 +1,7 @@
 """The broker as the loop sees it: a port, and its implementation on confluent-kafka."""
 
+import os
+import socket
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, cast
 from uuid import UUID
@@ -94,12 +96,18 @@ def uuid_of(topic_id: Any) -> str:
     return str(UUID(int=most << 64 | topic_id.get_least_significant_bits() % half))
 
 
+def client_id() -> str:
+    """How this process is called in the group, where people look for it."""
+    return f"warpmeter-ingest@{socket.gethostname()}:{os.getpid()}"
+
+
 def consumer_options(ingest: Ingest) -> bus.Options:
     """What ingest sets beyond the house's consumer options.
 
     Positions are always explicit, so an offset that is not there is an error, never a silent jump.
     """
     return {
+        "client.id": client_id(),
         "auto.offset.reset": "error",
         "session.timeout.ms": int(ingest.session_timeout_s * 1000),
         "heartbeat.interval.ms": int(ingest.session_timeout_s * 1000 / 5),
@@ -191,5 +199,5 @@ def _place(where: Partition, offset: int | None) -> TopicPartition:
 
 def connect(kafka: Kafka, ingest: Ingest) -> tuple[KafkaBroker, Consumer]:
     """The broker, and its consumer for the ledger. Raises KafkaException for options that librdkafka refuses."""
-    consumer = bus.consumer(kafka, ingest.group, consumer_options(ingest))
+    consumer = bus.consumer(kafka, ingest.group, consumer_options(ingest), bus.logger("ingest"))
     return KafkaBroker(consumer, bus.admin(kafka)), consumer

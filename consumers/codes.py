@@ -162,7 +162,11 @@ PASSING: Final[Mapping[int, str]] = {
 }
 
 # What helps against some of them, where the message itself does not say.
+NO_TABLE: Final = 60
+NO_DATABASE: Final = 81
+NOT_MIGRATED: Final = "; run `warpmeter migrate` (or correct store.database), then start `warpmeter ingest` again"
 REMEDIES: Final[Mapping[int, str]] = {
+    NO_DATABASE: NOT_MIGRATED,
     243: "; the store's disk is full: make room on it",
     252: "; its merges do not keep up: see system.merges and the disk's speed",
 }

@@ -80,7 +80,7 @@ class KafkaLedger:
         except KafkaException as error:
             raise LedgerError(f"cannot read the group's offsets: {error.args[0].str()}; is the broker up?") from error
         if wrong := next((item.error for item in found if item.error), None):
-            raise LedgerError(f"cannot read the group's offsets: {wrong.str()}")
+            raise LedgerError(f"cannot read the group's offsets: {wrong.str()}") from KafkaException(wrong)
         places = {Partition(item.topic, item.partition): item for item in found if item.offset >= 0}
         return {where: decode(where, item.offset, item.metadata) for where, item in places.items()}
 

@@ -74,7 +74,7 @@ def classified(table: str, code: int | None, cause: str) -> Refused | Away | Bro
     if code in codes.DATA:
         return Broken(f"cannot insert into {table}: {cause}") if _IN_A_VIEW in cause else Refused(cause)
     if code in codes.PERMANENT:
-        return Broken(f"cannot insert into {table}: {cause}")
+        return Broken(f"cannot insert into {table}: {cause}{codes.REMEDIES.get(code or 0, '')}")
     status = _STATUS.match(cause) if code is None else None
     if status is not None and (remedy := codes.PERMANENT_STATUSES.get(int(status[1]))):
         return Broken(f"cannot insert into {table}: {cause}; {remedy}")
@@ -188,8 +188,10 @@ class ClickHouse:
             return self._client().query(sql, parameters=dict(parameters)).result_rows
         except ClickHouseError as error:
             said = cause(error)
-            permanent = isinstance(classified("ingest_batches", getattr(error, "code", None), said), Broken)
-            return (Broken if permanent else Away)(f"cannot read ingest_batches: {said}")
+            number = code(error)
+            permanent = isinstance(classified("ingest_batches", number, said), Broken)
+            remedy = codes.NOT_MIGRATED if number in (codes.NO_TABLE, codes.NO_DATABASE) else ""
+            return (Broken if permanent else Away)(f"cannot read ingest_batches: {said}{remedy}")
         except OSError as error:
             return Away(f"cannot read ingest_batches: {error}")
 

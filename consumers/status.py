@@ -16,11 +16,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from warpmeter import bus, store
 from warpmeter.consumers.broker import uuid_of
-from warpmeter.consumers.ledger import Declared, Entry, LedgerError, Settled, decode
+from warpmeter.consumers.ledger import Declared, Entry, Foreign, LedgerError, Settled, decode
 from warpmeter.consumers.ledger_file import is_held, ledger_path, read_records
 from warpmeter.consumers.ledger_kafka import KafkaLedger
 from warpmeter.consumers.sink import Away, Broken, ClickHouse
 from warpmeter.consumers.span import Partition
+from warpmeter.consumers.start import Wrong, plan, wrong
 from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.settings import Metrics, Settings
 
@@ -28,6 +29,7 @@ TIMEOUT_S: Final = 5.0
 PATIENCE_S: Final = 5
 METRICS_S: Final = 2.0
 SLOW_S: Final = 2.0
+NOTHING: Final[Mapping[Partition, int]] = {}
 
 
 @dataclass(frozen=True)
@@ -45,13 +47,19 @@ class Lag:
 
 
 def behind(
-    begins: Mapping[Partition, int], ends: Mapping[Partition, int], landed: Mapping[Partition, int]
+    begins: Mapping[Partition, int],
+    ends: Mapping[Partition, int],
+    landed: Mapping[Partition, int],
+    committed: Mapping[Partition, int] = NOTHING,
 ) -> list[Lag]:
-    """The lag of every partition in `ends`; what retention took before anything landed is not behind any more."""
+    """The lag of every partition in `ends`; what retention took before anything landed is not behind any more.
+
+    `committed` is the group's own position: what was refused, or left out, is behind it and in no table.
+    """
     found = []
     for where, end in sorted(ends.items()):
         last = landed.get(where)
-        reached = max(begins.get(where, 0), 0 if last is None else last + 1)
+        reached = max(begins.get(where, 0), 0 if last is None else last + 1, committed.get(where, 0))
         found.append(Lag(where.topic, where.number, last, max(end, reached), max(0, end - reached)))
     return found
 
@@ -84,8 +92,8 @@ def offsets(admin: AdminClient, partitions: Sequence[Partition], spec: OffsetSpe
     return {Partition(item.topic, item.partition): future.result().offset for item, future in futures.items()}
 
 
-def lag(settings: Settings, problems: list[str]) -> list[Mapping[str, Any]]:
-    """The lag of each partition as rows; what could not be asked is added to `problems`."""
+def standing(settings: Settings, problems: list[str]) -> tuple[list[Mapping[str, Any]], Mapping[Partition, Entry]]:
+    """The lag of each partition as rows, and the ledger's records; what could not be asked is added to `problems`."""
     topics = subscribed(settings)
     try:
         admin = bus.admin(settings.kafka)
@@ -93,41 +101,69 @@ def lag(settings: Settings, problems: list[str]) -> list[Mapping[str, Any]]:
         begins = offsets(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         ends = offsets(admin, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
     except KafkaException as error:
-        problems.append(f"broker {settings.kafka.bootstrap_servers}: {error.args[0].str()}")
-        return []
-    return [asdict(row) for row in behind(begins, ends, _landed(settings, topics, ids, problems))]
+        problems.append(bus.said(error, settings.kafka))
+        return [], {}
+    if not ids:
+        problems.append("none of the topics is there: run `warpmeter topics --create`")
+    entries = recorded(settings, problems)
+    committed = positions(entries, ids)
+    landed = _landed(settings, topics, ids)
+    if isinstance(landed, str):
+        problems.append(f"store: {landed}")
+        landed = {where: offset - 1 for where, offset in committed.items() if offset}
+    return [asdict(row) for row in behind(begins, ends, landed, committed)], entries
 
 
-def _landed(
-    settings: Settings, topics: Mapping[str, Topic], ids: Mapping[str, str], problems: list[str]
-) -> dict[Partition, int]:
-    """Last offsets in the tables; while the store does not say, what the ledger has of them."""
+def lag(settings: Settings, problems: list[str]) -> list[Mapping[str, Any]]:
+    """The lag of each partition as rows; what could not be asked is added to `problems`."""
+    return standing(settings, problems)[0]
+
+
+def _landed(settings: Settings, topics: Mapping[str, Topic], ids: Mapping[str, str]) -> dict[Partition, int] | str:
+    """Last offsets in the tables; or why the store does not say."""
     try:
         client = store.connect(settings.store, patience_s=PATIENCE_S)
     except store.ClickHouseError as error:
-        problems.append(f"store: {store.reason(error).splitlines()[0]}")
-        return _settled(settings, ids, problems)
+        return store.reason(error).splitlines()[0]
     with closing(client):
         history = ClickHouse(lambda: client, topics, {})
         found: dict[Partition, int] = {}
         for name, uuid in ids.items():
             last = history.last(name, uuid)
             if isinstance(last, Away | Broken):
-                problems.append(f"store: {last.why}")
-                return _settled(settings, ids, problems)
+                return last.why
             found |= {Partition(name, number): offset for number, offset in last.items()}
     return found
 
 
-def _settled(settings: Settings, ids: Mapping[str, str], problems: list[str]) -> dict[Partition, int]:
+def positions(entries: Mapping[Partition, Entry], ids: Mapping[str, str]) -> dict[Partition, int]:
+    """Up to which offset, by the ledger's records of the topics' present lives, all is stored, refused or left out."""
     found = {}
-    for where, entry in recorded(settings, problems).items():
+    for where, entry in entries.items():
         match entry:
             case Settled(_, uuid, offset) if uuid == ids.get(where.topic):
-                found[where] = offset - 1
+                found[where] = offset
             case Declared(span) if span.uuid == ids.get(where.topic):
-                found[where] = span.first - 1
+                found[where] = span.first
+            case Foreign(_, offset):
+                found[where] = offset
     return found
+
+
+def refusals(settings: Settings) -> Sequence[Wrong] | str:
+    """Where ingest would refuse to begin, as its own start looks at it; or why that cannot be told."""
+    topics = subscribed(settings)
+    try:
+        ids, partitions = described(bus.admin(settings.kafka), list(topics))
+        entries = records(settings)
+    except (KafkaException, LedgerError) as error:
+        return bus.said(error, settings.kafka) if isinstance(error, KafkaException) else str(error)
+    landed = _landed(settings, topics, ids)
+    if isinstance(landed, str):
+        return landed
+    asked = [(plan(where, ids[where.topic], entries.get(where)), entries.get(where)) for where in sorted(partitions)]
+    found = [wrong(start, entry, landed.get(start.where)) for start, entry in asked]
+    return [each for each in found if each is not None]
 
 
 def recorded(settings: Settings, problems: list[str]) -> Mapping[Partition, Entry]:
@@ -139,25 +175,50 @@ def recorded(settings: Settings, problems: list[str]) -> Mapping[Partition, Entr
         return {}
 
 
+@dataclass(frozen=True)
+class Member:
+    """One consumer of the group, as the broker knows it: `client` names host and process, `host` is its address."""
+
+    client: str
+    host: str
+    partitions: int
+
+
 def members(settings: Settings) -> int | None:
     """How many consumers are in the group; None when the broker does not say, as the embedded one."""
+    found = attending(settings)
+    return None if found is None else len(found)
+
+
+def attending(settings: Settings) -> Sequence[Member] | None:
+    """The consumers of the group; None when the broker does not say, as the embedded one."""
     if settings.ingest.ledger_dir is not None:
         return None
     try:
-        return group_members(settings)
+        return group(settings)
     except KafkaException:
         return None
 
 
 def group_members(settings: Settings) -> int:
     """How many consumers the group has; always 0 on the embedded broker, which does not tell. Raises KafkaException."""
-    group, admin = settings.ingest.group, bus.admin(settings.kafka)
+    return len(group(settings))
+
+
+def group(settings: Settings) -> Sequence[Member]:
+    """The consumers of the group; none on the embedded broker, which does not tell. Raises KafkaException."""
+    name, admin = settings.ingest.group, bus.admin(settings.kafka)
     try:
-        return len(admin.describe_consumer_groups([group], request_timeout=TIMEOUT_S)[group].result().members)
+        found = bus.patiently(
+            lambda: admin.describe_consumer_groups([name], request_timeout=TIMEOUT_S)[name].result().members
+        )
     except KafkaException as error:
         if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return 0
+            return []
         raise
+    return [
+        Member(each.client_id, each.host.removeprefix("/"), len(each.assignment.topic_partitions)) for each in found
+    ]
 
 
 def busy(settings: Settings) -> str | None:
@@ -175,7 +236,7 @@ def busy(settings: Settings) -> str | None:
     except KafkaException as error:
         if not _anything_landed(settings):
             return None
-        raise LedgerError(f"broker {settings.kafka.bootstrap_servers}: {error.args[0].str()}; is it up?") from error
+        raise LedgerError(bus.said(error, settings.kafka)) from error
     if not count:
         return None
     return (
@@ -281,6 +342,16 @@ def records(settings: Settings) -> Mapping[Partition, Entry]:
     try:
         _, partitions = described(bus.admin(settings.kafka), list(subscribed(settings)))
     except KafkaException as error:
-        raise LedgerError(f"broker {settings.kafka.bootstrap_servers}: {error.args[0].str()}; is it up?") from error
+        raise LedgerError(bus.said(error, settings.kafka)) from error
     with closing(bus.consumer(settings.kafka, settings.ingest.group, {"log_level": 0})) as asking:
-        return KafkaLedger(asking).recall(partitions) if partitions else {}
+        return bus.patiently(lambda: _recalled(KafkaLedger(asking), partitions)) if partitions else {}
+
+
+def _recalled(ledger: KafkaLedger, partitions: Sequence[Partition]) -> Mapping[Partition, Entry]:
+    """As `recall`; raises KafkaException while the group's coordinator is being found."""
+    try:
+        return ledger.recall(partitions)
+    except LedgerError as error:
+        if isinstance(cause := error.__cause__, KafkaException) and bus.is_forming(cause):
+            raise cause from error
+        raise

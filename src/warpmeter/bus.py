@@ -3,14 +3,18 @@
 librdkafka's own options in `kafka.options` are passed through and win, so SASL and TLS need no names of ours.
 """
 
+import logging
+import time
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from warpmeter import log
 from warpmeter.settings import Kafka
 
+T = TypeVar("T")
 Value = str | int | float | bool
 Options = dict[str, Value]
 
@@ -54,11 +58,72 @@ def producer(
     return Producer(options(kafka, PRODUCER, extra or {}) | callback)
 
 
-def consumer(kafka: Kafka, group: str, extra: Mapping[str, Value] | None = None) -> Consumer:
-    """A consumer of `group` that commits nothing by itself; raises KafkaException for refused options."""
-    return Consumer(options(kafka, CONSUMER, {"group.id": group}, extra or {}))
+def consumer(
+    kafka: Kafka, group: str, extra: Mapping[str, Value] | None = None, logger: logging.Logger | None = None
+) -> Consumer:
+    """A consumer of `group` that commits nothing by itself; raises KafkaException for refused options.
+
+    `logger` gets librdkafka's own lines, from within polls; without one they go to stderr as they are.
+    """
+    own = {} if logger is None else {"logger": logger}
+    return Consumer(options(kafka, CONSUMER, {"group.id": group}, extra or {}) | own)
 
 
 def admin(kafka: Kafka) -> AdminClient:
     """An admin client, which says what goes wrong by raising and logs nothing; KafkaException for refused options."""
     return AdminClient(options(kafka, {"log_level": 0}))
+
+
+class _Lines(logging.Handler):
+    """Lines of librdkafka as lines of a part's own log."""
+
+    def __init__(self, part: str) -> None:
+        super().__init__()
+        self._log = log.get(part)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say = {logging.DEBUG: self._log.debug, logging.INFO: self._log.info}.get(record.levelno, self._log.warning)
+        say("kafka client", what=record.getMessage())
+
+
+def logger(part: str) -> logging.Logger:
+    """Where a client of a part may put librdkafka's lines: the part's log, in its format."""
+    found = logging.Logger(f"librdkafka of {part}")
+    found.addHandler(_Lines(part))
+    return found
+
+
+AWAY: Final = frozenset(
+    {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
+)
+_FORMING: Final = frozenset(
+    {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
+)
+FORMING_S: Final = 10.0
+
+
+def said(error: KafkaException, kafka: Kafka, complaint: str = "") -> str:
+    """What a broker's error says to a person, with what to do; `complaint` is what the client said meanwhile."""
+    if error.args[0].code() not in AWAY:
+        return f"Kafka at {kafka.bootstrap_servers}: {error.args[0].str()}"
+    return (
+        f"cannot reach Kafka at {kafka.bootstrap_servers}{': ' + complaint if complaint else ''}; "
+        "is it up, and is kafka.bootstrap_servers (WARPMETER_KAFKA__BOOTSTRAP_SERVERS) right?"
+    )
+
+
+def is_forming(error: KafkaException) -> bool:
+    """The group has no coordinator yet."""
+    return error.args[0].code() in _FORMING
+
+
+def patiently(ask: Callable[[], T], seconds: float = FORMING_S) -> T:
+    """`ask` of a group, again while its coordinator is being found, as on a fresh cluster. Raises KafkaException."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if not is_forming(error) or time.monotonic() >= until:
+                raise
+            time.sleep(0.2)

@@ -54,10 +54,16 @@ def reason(error: Exception) -> str:
     text = str(error)
     if refused := re.search(r"HTTPS?ConnectionPool\(host='([^']+)', port=(\d+)\): Max retries", text):
         return (
-            f"cannot reach ClickHouse at {refused[1]}:{refused[2]}: start it (`warpmeter up` brings one), or name yours"
-            " with --store or store.dsn"
+            f"cannot reach ClickHouse at {refused[1]}:{refused[2]}: is it up (`warpmeter up` and `warpmeter engine` "
+            "bring one), and is the address right (--store, store.dsn)?"
         )
+    if code(error) == NO_DATABASE and (found := _DATABASE.search(text)):
+        return f"database {found[1]} is not there: run `warpmeter migrate`, or correct store.database"
     return text
+
+
+NO_DATABASE: Final = 81
+_DATABASE: Final = re.compile(r"Database `?([\w-]+)`? (?:does not|doesn't) exist")
 
 
 _SERVERS: Final = re.compile(r"^Received ClickHouse exception, code: \d+, server response: ")

@@ -30,6 +30,8 @@ Rule = Literal["same", "at_least", "initial"]
 TIMEOUT_S: Final = 15.0
 CONNECT_S: Final = 5.0
 SEEN_EVERY_S: Final = 0.1
+REPLICAS: Final = 3
+"""So many brokers can keep a message when one is away, and acknowledge one meanwhile."""
 UNLIMITED: Final = "-1"
 
 
@@ -123,6 +125,19 @@ class ConfigDiffers:
 Difference = Missing | FewerPartitions | FewerReplicas | ConfigDiffers
 
 
+def done(difference: Difference) -> str:
+    """What `apply` has done about a difference, in words."""
+    match difference:
+        case Missing(wanted):
+            return f"{wanted.name}: created"
+        case FewerPartitions(topic, has, wants):
+            return f"{topic}: {has} partitions made {wants}"
+        case ConfigDiffers(topic, key, has, wants):
+            return f"{topic}: {key} was {has or 'not set'}, set to {wants}"
+        case FewerReplicas():
+            return f"{difference} (left as it is)"
+
+
 def plan(kafka: Kafka, topics: Iterable[Topic] | None = None) -> tuple[Wanted, ...]:
     """The topics as the settings want them; `topics` defaults to all of the topic table."""
     return tuple(_wanted(kafka, topic) for topic in (TOPICS.values() if topics is None else topics))
@@ -141,6 +156,37 @@ def compare(wanted: Wanted, found: Found | None) -> list[Difference]:
         if not option.satisfied_by(has := found.config.get(option.key)):
             out.append(ConfigDiffers(wanted.name, option.key, has, option.value))
     return out
+
+
+@dataclass(frozen=True)
+class Copies:
+    """How safe the topics are: brokers of the cluster, and the topics that have one copy only."""
+
+    brokers: int
+    single: tuple[str, ...]
+
+    @property
+    def risky(self) -> bool:
+        """There are brokers enough for more."""
+        return bool(self.single) and self.brokers >= REPLICAS
+
+    def __str__(self) -> str:
+        """One sentence; '' when there is nothing to say."""
+        if not self.single:
+            return ""
+        if self.brokers < REPLICAS:
+            return f"{self.brokers} broker(s), one copy of every message: what a broker loses is lost"
+        return (
+            f"{len(self.single)} topic(s) have one copy of every message on a cluster of {self.brokers} brokers "
+            f"({', '.join(self.single[:3])}{', …' if len(self.single) > 3 else ''}): while that broker is away nothing "
+            f"is taken, and what it loses is lost; use kafka-reassign-partitions.sh, and kafka.replication_factor = "
+            f"{REPLICAS} for topics yet to be made"
+        )
+
+
+def copies(kafka: Kafka, topics: Iterable[Topic] | None = None, timeout_s: float = TIMEOUT_S) -> Copies:
+    """How many copies the topics that exist have; raises TopicsError when the broker cannot be asked."""
+    return _Admin(kafka, timeout_s).copies([topic.name for topic in plan(kafka, topics)])
 
 
 def check(kafka: Kafka, topics: Iterable[Topic] | None = None, timeout_s: float = TIMEOUT_S) -> tuple[Difference, ...]:
@@ -222,6 +268,16 @@ class _Admin:
             for name in there
         }
 
+    def copies(self, names: Sequence[str]) -> Copies:
+        """Brokers, and which of `names` have one copy."""
+        try:
+            found = self._client.list_topics(timeout=min(CONNECT_S, self._timeout_s))
+        except KafkaException as error:
+            raise self._explained(error, "read the list of topics") from error
+        there = [(name, found.topics[name].partitions.values()) for name in names if name in found.topics]
+        single = [name for name, parts in there if any(len(each.replicas) == 1 for each in parts)]
+        return Copies(len(found.brokers), tuple(single))
+
     def create(self, topics: Sequence[Wanted]) -> None:
         """Create; a topic that somebody else has just made is fine."""
         if topics:
@@ -285,19 +341,13 @@ class _Admin:
                 f"the broker forbids to {what}; grant Describe, DescribeConfigs, Create, Alter and AlterConfigs on "
                 f"topics {self._kafka.topic_prefix}.*, or have an operator create them"
             )
-        if code in _AWAY:
+        if code in bus.AWAY:
             told = [each.str() for each in self._complaints if each.code() != KafkaError._ALL_BROKERS_DOWN]
-            return TopicsError(
-                f"cannot reach Kafka at {servers}{': ' + told[-1] if told else ''}; "
-                "is it up, and is kafka.bootstrap_servers (WARPMETER_KAFKA__BOOTSTRAP_SERVERS) right?"
-            )
+            return TopicsError(bus.said(error, self._kafka, told[-1] if told else ""))
         return TopicsError(f"cannot {what} at {servers}: {_reason(error)}")
 
 
 _FORBIDDEN: Final = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
-_AWAY: Final = frozenset(
-    {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
-)
 
 
 def _new_topic(topic: Wanted) -> NewTopic:

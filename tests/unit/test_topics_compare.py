@@ -65,6 +65,29 @@ def test_min_isr_asks_for_three_replicas() -> None:
     assert "min.insync.replicas" not in [option.key for option in wanted(Kafka(replication_factor=1)).options]
 
 
+def test_what_was_done_about_a_difference_is_said_as_done() -> None:
+    name = "warpmeter.gpu-samples"
+    differences: list[topics.Difference] = [
+        Missing(wanted()),
+        FewerPartitions(name, 3, 12),
+        ConfigDiffers(name, "retention.ms", None, "5"),
+    ]
+    assert [topics.done(each) for each in differences] == [
+        f"{name}: created",
+        f"{name}: 3 partitions made 12",
+        f"{name}: retention.ms was not set, set to 5",
+    ]
+
+
+def test_one_copy_is_a_risk_where_there_are_brokers_for_more_and_said_once_where_there_are_not() -> None:
+    names = ("p.a", "p.b", "p.c", "p.d")
+    assert not str(topics.Copies(3, ()))
+    assert not topics.Copies(1, names).risky
+    assert str(topics.Copies(1, names)) == "1 broker(s), one copy of every message: what a broker loses is lost"
+    assert topics.Copies(3, names).risky
+    assert "4 topic(s) have one copy of every message on a cluster of 3 brokers" in str(topics.Copies(3, names))
+
+
 def test_dead_letters_take_what_the_others_carried() -> None:
     sizes = {name: topic.max_message_bytes for name, topic in TOPICS.items()}
     largest = sizes.pop("dead-letters")

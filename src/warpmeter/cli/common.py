@@ -4,7 +4,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -64,8 +64,10 @@ def settings(data: Path | None = None, **tables: Mapping[str, Any]) -> Settings:
         loaded = config.load(_chosen.get("config"), {name: table for name, table in given.items() if table})
     except config.ConfigError as error:
         fail(str(error), 2)
-    found = running(data or loaded.engine.data)
-    return loaded if found is None else _pointed_at(loaded, found, Folder(data or loaded.engine.data))
+    if data is not None:
+        loaded = dataclasses.replace(loaded, engine=dataclasses.replace(loaded.engine, data=data))
+    found = running(loaded.engine.data)
+    return loaded if found is None else _pointed_at(loaded, found, Folder(loaded.engine.data))
 
 
 def running(data: Path) -> Running | None:
@@ -75,13 +77,48 @@ def running(data: Path) -> Running | None:
 
 def _pointed_at(loaded: Settings, found: Running, folder: Folder) -> Settings:
     kafka, store, ingest = loaded.kafka, loaded.store, loaded.ingest
-    if kafka.bootstrap_servers == Kafka().bootstrap_servers:
+    if kafka.bootstrap_servers in (Kafka().bootstrap_servers, found.bootstrap_servers):
         kafka = dataclasses.replace(kafka, bootstrap_servers=found.bootstrap_servers)
         kafka = dataclasses.replace(kafka, **EMBEDDED_TOPICS) if found.embedded_bus else kafka
-        ingest = dataclasses.replace(ingest, ledger_dir=folder.ledger) if found.embedded_bus else ingest
+        own = found.embedded_bus and ingest.ledger_dir is None
+        ingest = dataclasses.replace(ingest, ledger_dir=folder.ledger) if own else ingest
     if store.dsn == Store().dsn:
         store = dataclasses.replace(store, dsn=found.dsn, database=found.database)
     return dataclasses.replace(loaded, kafka=kafka, store=store, ingest=ingest)
+
+
+def nothing_named(loaded: Settings) -> bool:
+    """Neither a broker nor a store is named: those of an `up` here are meant."""
+    return loaded.kafka.bootstrap_servers == Kafka().bootstrap_servers and loaded.store.dsn == Store().dsn
+
+
+def refuse_elsewhere(loaded: Settings) -> None:
+    """End where the broker is that of an `up` on another folder: that folder's ledger alone knows what is settled."""
+    if loaded.ingest.ledger_dir is not None or running(loaded.engine.data) is not None:
+        return
+    for folder in elsewhere():
+        found = folder.running()
+        if found is not None and found.embedded_bus and found.bootstrap_servers == loaded.kafka.bootstrap_servers:
+            fail(
+                f"the broker at {found.bootstrap_servers} is that of `warpmeter up` on {folder.root} (pid {found.pid}) "
+                f"with its ledger: name it with --data {folder.root}",
+                2,
+            )
+
+
+def elsewhere() -> list[Folder]:
+    """Data folders that processes of this user hold, as `up` does while it runs."""
+    found = {name.parent for name in _open_files() if name.name == "up.lock"}
+    return [Folder(root) for root in sorted(found)]
+
+
+def _open_files() -> Iterator[Path]:
+    """What processes of this user have open; others hide it."""
+    for descriptors in Path("/proc").glob("[0-9]*/fd"):
+        with suppress(OSError):
+            for each in descriptors.iterdir():
+                with suppress(OSError):  # closed meanwhile
+                    yield each.readlink()
 
 
 def writable(loaded: Settings, data: Path | None) -> Settings:

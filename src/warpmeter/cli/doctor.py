@@ -14,7 +14,7 @@ from typing import Final, Literal
 from confluent_kafka import KafkaException
 
 from warpmeter import bus, topics
-from warpmeter.settings import Settings
+from warpmeter.settings import Settings, default_data
 
 Verdict = Literal["ok", "warning", "failed"]
 
@@ -100,7 +100,8 @@ def clock(settings: Settings) -> Finding:
 
 def disk(settings: Settings) -> Finding:
     """Room for the spool and, where there is one, for the embedded engine."""
-    wanted = [settings.agent.spool_dir, *([settings.engine.data] if settings.engine.data.exists() else [])]
+    data = settings.engine.data
+    wanted = [settings.agent.spool_dir, *([data] if data.exists() or data != default_data() else [])]
     found = {next(path for path in (folder, *folder.parents) if path.exists()) for folder in wanted}
     free = {folder: shutil.disk_usage(folder).free for folder in sorted(found)}
     seen = "; ".join(f"{size >> 20} MiB free at {folder}" for folder, size in free.items())
@@ -117,10 +118,7 @@ def broker(settings: Settings) -> Finding:
     try:
         found = bus.admin(settings.kafka).list_topics(timeout=PROBE_TIMEOUT_S)
     except KafkaException as error:
-        return Finding(
-            "broker", "failed", f"{where}: {error.args[0].str()}",
-            "start it (`warpmeter up` brings one), or name yours: kafka.bootstrap_servers",
-        )  # fmt: skip
+        return Finding("broker", "failed", bus.said(error, settings.kafka), "`warpmeter up` brings one")
     return Finding("broker", "ok", f"{where}: {len(found.brokers)} broker(s), {len(found.topics)} topics")
 
 
@@ -132,9 +130,54 @@ def topic_table(settings: Settings) -> Finding:
         differences = topics.check(settings.kafka, timeout_s=PROBE_TIMEOUT_S)
     except topics.TopicsError:
         return Finding("topics", "failed", "the broker does not answer", "see broker")
-    if not differences:
-        return Finding("topics", "ok", "all there, as configured")
-    return Finding("topics", "warning", "; ".join(str(each) for each in differences), "warpmeter topics --create")
+    if differences:
+        return Finding("topics", "warning", "; ".join(str(each) for each in differences), "warpmeter topics --create")
+    copies = topics.copies(settings.kafka, timeout_s=PROBE_TIMEOUT_S)
+    if copies.risky:
+        return Finding("topics", "warning", str(copies), "one broker that ends for good takes its messages with it")
+    return Finding("topics", "ok", "all there, as configured" + (f"; {copies}" if str(copies) else ""))
+
+
+def tables(settings: Settings) -> Finding:
+    """Whether the store has the tables of this version."""
+    try:
+        from warpmeter import migrate, store
+    except ModuleNotFoundError:
+        return Finding("tables", "ok", "not asked: only the agent is installed here, which does not need it")
+    try:
+        with store.connect(settings.store, database="default") as client:
+            steps = migrate.plan(client, settings.store)
+            new = not migrate.recorded(client, settings.store)
+    except store.ClickHouseError:
+        return Finding("tables", "failed", "the store does not answer", "see clickhouse")
+    except migrate.MigrationError as error:
+        return Finding("tables", "failed", str(error), "ingest waits until then")
+    if new:
+        seen = f"database {settings.store.database} has no tables of warpmeter: ingest cannot start"
+        return Finding("tables", "failed", seen, "warpmeter migrate")
+    if steps:
+        seen = f"{len(steps)} steps are to be done: {', '.join(step.name for step in steps[:3])}"
+        return Finding("tables", "warning", seen, "warpmeter migrate, with ingest stopped")
+    return Finding("tables", "ok", "as this version wants them")
+
+
+def ingest(settings: Settings) -> Finding:
+    """Whether ingest may begin where the group is: as it asks itself before it stores anything."""
+    try:
+        from warpmeter.consumers import status
+        from warpmeter.consumers.start import Tool, remedy
+    except ModuleNotFoundError:
+        return Finding("ingest", "ok", "not asked: only the agent is installed here, which does not need it")
+    found = status.refusals(settings)
+    if isinstance(found, str):
+        return Finding("ingest", "warning", f"cannot tell whether it may begin: {found}", "see the checks above")
+    if found:
+        return Finding(
+            "ingest", "failed", f"it halts as it starts: {len(found)} partition(s) are not where the tables are",
+            remedy(found, Tool.of(settings)),
+        )  # fmt: skip
+    members = status.attending(settings)
+    return Finding("ingest", "ok", "may begin where the group is" + (f"; {len(members)} run" if members else ""))
 
 
 def clickhouse(settings: Settings) -> Finding:
@@ -149,7 +192,7 @@ def clickhouse(settings: Settings) -> Finding:
     except store.ClickHouseError as error:
         return Finding(
             "clickhouse", "failed", store.reason(error).splitlines()[0],
-            "start it (`warpmeter up` brings one), or name yours: store.dsn",
+            "`warpmeter up` and `warpmeter engine` bring one",
         )  # fmt: skip
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_SERVER:
         return Finding("clickhouse", "failed", version, "upgrade to 25.8 or newer: inline schemas and their settings")
@@ -275,5 +318,7 @@ CHECKS: Final[dict[str, Check]] = {
     "broker": broker,
     "topics": topic_table,
     "clickhouse": clickhouse,
+    "tables": tables,
+    "ingest": ingest,
     "replays": replays,
 }

@@ -4,7 +4,7 @@ import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -45,8 +45,9 @@ class Part:
 class Report:
     """All of it; `problems` is what does not answer, or does not run, in words.
 
-    `ingest` is what the consumer of this host says of itself, None when none answers; `pending` are the spans
-    that are declared and not known to have landed; `lag` has a row a partition.
+    `ingest` is what the one consumer behind this host's metrics port says of itself, None when none answers; `members`
+    are all consumers of the group, as the broker knows them; `pending` are the spans that are declared and not known to
+    have landed; `lag` has a row a partition.
     """
 
     parts: Sequence[Part]
@@ -57,6 +58,7 @@ class Report:
     unhealthy: Sequence[Mapping[str, Any]]
     errors: Sequence[Mapping[str, Any]]
     problems: Sequence[str]
+    members: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -66,26 +68,27 @@ class _Bus:
     lag: Sequence[Mapping[str, Any]]
     pending: Sequence[Mapping[str, Any]]
     problems: Sequence[str]
+    members: Sequence[Mapping[str, Any]] = ()
 
 
 def report(settings: Settings, data: Path) -> Report:
     """Ask everything that can be asked, side by side; nothing here raises or waits for a part that does not answer."""
     folder = Folder(data)
     running = folder.running()
-    if running is not None and running.embedded_bus:
-        settings = replace(settings, ingest=replace(settings.ingest, ledger_dir=folder.ledger))
     with ThreadPoolExecutor(3, "status") as pool:
         tables, on_bus = pool.submit(_tables, settings), pool.submit(_bus, settings)
         consumer = pool.submit(_consumer, settings, running)
     freshness, unhealthy, problems = tables.result()
     problems += [why for why in on_bus.result().problems if not (problems and why.startswith("store: "))]
     problems += _room(folder) if running is not None else []
-    if running is None and problems:
+    if running is None and problems and common.nothing_named(settings):
         problems.append(f"no `warpmeter up` runs on {data}; name your Kafka and ClickHouse, or start it")
     parts = [_part(name, pid) for name, pid in (running.parts.items() if running else ())]
     errors = _errors(folder, running)
     found = on_bus.result()
-    return Report(parts, consumer.result(), freshness, found.lag, found.pending, unhealthy, errors, problems)
+    return Report(
+        parts, consumer.result(), freshness, found.lag, found.pending, unhealthy, errors, problems, found.members
+    )
 
 
 def _room(folder: Folder) -> list[str]:
@@ -101,17 +104,22 @@ def _tables(settings: Settings) -> tuple[list[dict[str, Any]], list[dict[str, An
 
 def _bus(settings: Settings) -> _Bus:
     from warpmeter.consumers import status
+    from warpmeter.consumers.start import Tool, remedy
 
     problems: list[str] = []
-    lag = status.lag(settings, problems)
+    lag, entries = status.standing(settings, problems)
     if not lag:
         return _Bus([], [], problems)
-    if status.members(settings) == 0:
+    members = status.attending(settings)
+    if members is not None and not members:
         problems.append(
             f"nobody ingests: group {settings.ingest.group} has no member; start `warpmeter ingest`, or see its log for"
             " why it halted"
         )
-    return _Bus(lag, status.declared(status.recorded(settings, problems)), problems)
+        refused = status.refusals(settings)
+        if refused and not isinstance(refused, str):
+            problems.append(f"ingest cannot start: {remedy(refused, Tool.of(settings))}")
+    return _Bus(lag, status.declared(entries), problems, [asdict(each) for each in members or ()])
 
 
 def _consumer(settings: Settings, running: Running | None) -> dict[str, Any] | None:
@@ -119,7 +127,7 @@ def _consumer(settings: Settings, running: Running | None) -> dict[str, Any] | N
 
     port = running.metrics_ports.get("ingest") if running else settings.metrics.ingest_port
     found = status.consumer(settings.metrics, port) if port else None
-    return None if found is None else asdict(found)
+    return None if found is None else {"at": f"{settings.metrics.listen}:{port}", **asdict(found)}
 
 
 def _part(name: str, pid: int) -> Part:
@@ -163,7 +171,8 @@ def show(found: Report, as_json: bool) -> None:
     parts = [(p.name, common.coloured(p.state), p.pid, _mebibytes(p.rss_bytes), _seconds(p.cpu_s)) for p in found.parts]
     _table("parts", ("part", "state", "pid", "memory", "CPU"), parts)
     for title, rows in (
-        ("ingest", [found.ingest] if found.ingest else []),
+        ("ingest here", [found.ingest] if found.ingest else []),
+        ("ingest everywhere", found.members),
         ("tables", found.freshness),
         ("lag", by_topic(found.lag, found.pending)),
         ("sick", found.unhealthy),
@@ -173,7 +182,8 @@ def show(found: Report, as_json: bool) -> None:
 
 
 def by_topic(lag: Sequence[Mapping[str, Any]], pending: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row a topic that ever held a message: how far behind in all, in its worst partition, and spans declared."""
+    """A row a topic that ever held a message: how far behind in all, its worst partition and how far behind that is,
+    and spans declared."""
     spans = Counter(row["topic"] for row in pending)
     partitions = {row["topic"]: [each for each in lag if each["topic"] == row["topic"]] for row in lag if row["end"]}
     return [
@@ -181,7 +191,8 @@ def by_topic(lag: Sequence[Mapping[str, Any]], pending: Sequence[Mapping[str, An
             "topic": topic,
             "partitions": len(rows),
             "lag_messages": sum(row["lag_messages"] for row in rows),
-            "worst_partition": max(row["lag_messages"] for row in rows),
+            "worst_partition": (worst := max(rows, key=lambda row: row["lag_messages"]))["partition"],
+            "worst_lag_messages": worst["lag_messages"],
             "pending_spans": spans[topic],
         }
         for topic, rows in sorted(partitions.items())

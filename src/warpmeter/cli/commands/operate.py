@@ -12,11 +12,17 @@ from warpmeter.cli.options import Bootstrap, Data, Dsn, Json
 
 def status(as_json: Json = False, bootstrap_servers: Bootstrap = None, store: Dsn = None, data: Data = None) -> None:
     """What runs, lag per partition, freshness of the tables, sick sources, last errors. Exit status 1 when something
-    does not answer or has stopped."""
+    does not answer or has stopped.
+
+    "ingest here" is the one process behind this host's metrics port (metrics.ingest_port), "ingest everywhere" the
+    group as the broker knows it. state: ok; slow: one step has waited for the store for over two seconds, nothing
+    failed yet; failing: inserts fail and are tried again, nothing is lost.
+    """
     from warpmeter.cli import status as reporting
 
     settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers}, store={"dsn": store})
-    found = reporting.report(settings, data or settings.engine.data)
+    common.refuse_elsewhere(settings)
+    found = reporting.report(settings, settings.engine.data)
     reporting.show(found, as_json)
     raise typer.Exit(int(bool(found.problems) or any(part.state != "running" for part in found.parts)))
 
@@ -44,6 +50,7 @@ def check(
     from warpmeter.consumers.audit.run import audit
 
     settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers}, store={"dsn": store})
+    common.refuse_elsewhere(settings)
     try:
         start = moment(since, time.time()) if since else 0.0
     except ValueError as error:
@@ -98,12 +105,16 @@ def topics(
         work = kafka_topics.ensure if create else kafka_topics.check
         differences = work(settings.kafka)
         wanted = kafka_topics.plan(settings.kafka)
+        copies = kafka_topics.copies(settings.kafka)
+    said = [kafka_topics.done(each) if create else str(each) for each in differences]
     if as_json:
-        common.print_json({"topics": wanted, "differences": [str(each) for each in differences]})
+        common.print_json({"topics": wanted, "differences": said, "copies": {**vars(copies), "risky": copies.risky}})
     else:
-        said = [str(each).partition(": ") for each in differences]
-        rows = [(t.name, t.partitions, "; ".join(what for name, _, what in said if name == t.name)) for t in wanted]
-        common.print_table("", ("topic", "partitions", "created or mended" if create else "differs"), rows)
+        parts = [each.partition(": ") for each in said]
+        rows = [(t.name, t.partitions, "; ".join(what for name, _, what in parts if name == t.name)) for t in wanted]
+        common.print_table("", ("topic", "partitions", "done" if create else "differs"), rows)
+        if str(copies):
+            common.err.print(f"[yellow]![/] {copies}" if copies.risky else str(copies), highlight=False, soft_wrap=True)
     raise typer.Exit(int(bool(differences) and not create))
 
 
@@ -112,6 +123,8 @@ def migrate(
         bool, typer.Option("--check", help="Change nothing; exit status 1 when something is to be done.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; print the SQL.")] = False,
+    as_json: Json = False,
+    bootstrap_servers: Bootstrap = None,
     store: Dsn = None,
     data: Data = None,
 ) -> None:
@@ -121,12 +134,13 @@ def migrate(
     from warpmeter.migrate import MigrationError
     from warpmeter.store import ClickHouseError
 
-    settings = common.writable(common.settings(data, store={"dsn": store}), data)
+    asked = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers}, store={"dsn": store})
+    settings = common.writable(asked, data)
     with explained(MigrationError, ClickHouseError, LedgerError):
         if check or dry_run:
-            steps = migrating.show(settings, with_sql=dry_run)
+            steps = migrating.show(settings, dry_run, as_json)
             raise typer.Exit(int(check and bool(steps)))
-        migrating.run(settings)
+        migrating.run(settings, as_json)
 
 
 def replay(
