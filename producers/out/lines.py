@@ -80,12 +80,21 @@ class Lines:
     def _run(self) -> None:
         while (tick := self._next()) is not None:
             topic, rows = tick
-            try:
-                self._write("".join(f"{self._line(topic, row)}\n" for row in rows).encode())
-                self._why = ""
-            except OSError as error:
-                self._refused(error, len(rows))
+            if self.gone:  # for good: the descriptor may be another file's by now
+                self._drops.add("refused", len(rows))
+            else:
+                self._bring_out(topic, rows)
             self._busy_since = None
+
+    def _bring_out(self, topic: str, rows: Sequence[Message]) -> None:
+        try:
+            self._write("".join(f"{self._line(topic, row)}\n" for row in rows).encode())
+            self._why = ""
+        except OSError as error:
+            self.gone = error.errno in (errno.EPIPE, errno.EBADF)
+            self._refused("its reader is gone" if self.gone else f"standard output: {error.strerror}", len(rows))
+        except Exception as error:  # noqa: BLE001 - the edge of this thread: what follows may be better
+            self._refused(f"a row of {topic} cannot be written: {error!r}", len(rows))
 
     def _next(self) -> tuple[str, Sequence[Message]] | None:
         with self._some:
@@ -107,7 +116,6 @@ class Lines:
                 poll.register(self._descriptor, select.POLLOUT)
                 poll.poll(FULL_POLL_MS)
 
-    def _refused(self, error: OSError, rows: int) -> None:
+    def _refused(self, why: str, rows: int) -> None:
         self._drops.add("refused", rows)
-        self.gone = error.errno in (errno.EPIPE, errno.EBADF)
-        self._why = "its reader is gone" if self.gone else f"standard output: {error.strerror}"
+        self._why = why

@@ -20,6 +20,7 @@ from warpmeter.producers.out.otlp import Request
 from warpmeter.producers.out.page import Collected
 from warpmeter.producers.out.several import Several
 from warpmeter.producers.output import Tally, json_line
+from warpmeter.producers.source import Health
 from warpmeter.schemas.exposed import exposed, otel
 from warpmeter.schemas.metrics import METRICS
 from warpmeter.settings import Agent
@@ -266,7 +267,38 @@ def test_of_rows_that_nobody_reads_the_oldest_go_and_are_counted() -> None:
     assert (state.state, state.why) == ("failed", "nobody has read standard output for 11 s")
     os.close(reader)
     until(lambda: lines.gone, "the writer to see that its reader is gone")
+    lines.close(20)
     os.close(writer)
+    assert {each.subject for each in lines._drops.told()} == {"dropped/full", "dropped/refused"}
+    assert lines.health()[0] == Health("", "gone", "its reader is gone")
+
+
+def test_a_row_that_cannot_be_written_ends_nothing() -> None:
+    reader, writer = os.pipe()
+
+    def line(topic: str, row: Any) -> str:
+        if row.uptime_s == 0:
+            raise ValueError("no such row")
+        return json_line(topic, row)
+
+    lines = Lines(line, FakeClock(), writer)
+    for uptime in range(2):
+        lines.publish("host-samples", [full_row("host-samples", uptime_s=uptime)])
+    lines.close(20)
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        assert [json.loads(each)["uptime_s"] for each in file] == [1]
+    assert [(each.subject, each.count) for each in lines.health()[1]] == [("dropped/refused", 1)]
+
+
+def test_a_full_disk_under_standard_output_is_told_and_tried_again() -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    lines = Lines(json_line, FakeClock(), full)
+    lines.publish("host-samples", [full_row("host-samples")])
+    lines.close(20)
+    os.close(full)
+    assert lines.health()[0] == Health("", "failed", "standard output: No space left on device")
+    assert not lines.gone
 
 
 def test_lines_on_a_pipe_that_does_not_block_wait_for_room() -> None:
