@@ -769,9 +769,12 @@ nvmlReturn_t nvmlEventSetWait_v2(void *set, EventData *out, unsigned timeout_ms)
     ENTER(NULL);
     if (!set) return INVALID_ARGUMENT;
     double until = monotonic_s() + timeout_ms / 1e3;
-    while (control->events_read == control->events_written) {
+    for (;;) {
+        Event *next = control->events_read == control->events_written ? NULL : &control->events[control->events_read % MAX_EVENTS];
+        if (next && control->gpus[next->gpu].lost) break;
         for (int i = 0; i < MAX_GPUS; i++)
-            if (((char *)set)[i] && control->gpus[i].lost) return GPU_IS_LOST;
+            if (((char *)set)[i] && control->gpus[i].lost) return GPU_IS_LOST; /* nothing else while one is lost */
+        if (next) break;
         double left = until - monotonic_s();
         if (left <= 0) return TIMEOUT;
         wait_seconds(left < 0.02 ? left : 0.02);
