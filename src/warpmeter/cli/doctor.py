@@ -47,6 +47,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
             yield check(settings)
         except Exception as error:  # noqa: BLE001 - the edge: whatever a check meets is what it found
             yield Finding(name, "failed", f"{type(error).__name__}: {error}", "report this: the check itself broke")
+    yield from system(settings)
     yield from scrapes(settings)
 
 
@@ -250,6 +251,13 @@ def jobs(settings: Settings) -> Finding:
 
     pattern = pattern_in_force(settings.agent)
     return Finding("jobs", "ok", f"{pattern.text} ({pattern.why})")
+
+
+def system(settings: Settings) -> Iterator[Finding]:
+    """Of each source of the system: whether it can be read, and what it lacks."""
+    from warpmeter.cli import system_checks
+
+    yield from system_checks.system(settings)
 
 
 def scrapes(settings: Settings) -> Iterator[Finding]:

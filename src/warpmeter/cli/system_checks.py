@@ -1,0 +1,47 @@
+"""What `warpmeter doctor` says of the agent's sources of the system: one read of each."""
+
+import time
+from collections.abc import Iterator
+
+from warpmeter.cli.doctor import Finding
+from warpmeter.producers import devices, mounts, numa, perf, rdma
+from warpmeter.producers.source import AnySource, Attribution, Reading, Sample, SourceError
+from warpmeter.settings import Settings
+
+SOURCES_PAGE = "docs/sources.md says what each needs"
+
+
+def system(settings: Settings) -> Iterator[Finding]:
+    """A finding for each of these sources that the settings ask for."""
+    for module in (devices, rdma, mounts, numa, perf):
+        for source in module.sources(settings.agent, Attribution()):
+            yield examined(source)
+
+
+def examined(source: AnySource) -> Finding:
+    """Read it once. What this host does not have is no trouble, save counters that every CPU has."""
+    try:
+        reading = source.parse(Sample(time.time(), time.monotonic(), source.period_s, source.read()), None)
+    except SourceError as error:
+        lacking = error.state == "unsupported"
+        return Finding(
+            source.name,
+            "ok" if lacking and source.name != "cpu_counters" else "warning",
+            f"{error.state}: {error}",
+            "" if lacking else SOURCES_PAGE,
+        )
+    except OSError as error:
+        return Finding(source.name, "failed", str(error), SOURCES_PAGE)
+    finally:
+        source.close()
+    return _told(source, reading)
+
+
+def _told(source: AnySource, reading: Reading) -> Finding:
+    trouble = [health for health in reading.health if health.state not in ("ok", "unsupported")]
+    count = len(reading.rows)
+    seen = f"{count} device{'s' * (count != 1)}" if count else "can be read"
+    if not trouble:
+        return Finding(source.name, "ok", seen)
+    told = "; ".join(f"{health.subject} {health.state}: {health.why}" for health in trouble)
+    return Finding(source.name, "warning", f"{seen}; {told}", SOURCES_PAGE)
