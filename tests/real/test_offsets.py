@@ -18,6 +18,7 @@ from tests.ingest_bench import HALTED, Bench, make_bench
 from tests.ingest_process import GPUS, Feed, make_topics, migrated
 from tests.wait import until
 from warpmeter import bus
+from warpmeter.cli import doctor
 from warpmeter.consumers import status
 from warpmeter.consumers.audit.run import audit
 from warpmeter.consumers.ledger import Declared, Settled, encode
@@ -125,7 +126,11 @@ def corner(kafka: KafkaCluster, engine: EngineServer, topic_prefix: str, tmp_pat
 @pytest.mark.parametrize("how", [("--to-earliest",), ("--shift-by", "-3")], ids=" ".join)
 def test_an_offset_set_back_halts_and_what_the_message_says_lets_it_go_on(corner: Corner, how: tuple[str, ...]) -> None:
     corner.lands()
+    assert doctor.ingest(corner.at.settings).verdict == "ok"
     corner.reset(*how)
+    found = doctor.ingest(corner.at.settings)
+    assert found.verdict == "failed"
+    assert COMMAND.search(found.remedy)
     said = corner.halts()
     assert "is not ours (no metadata of ours)" in said
     assert "`warpmeter replay`" in said
