@@ -40,7 +40,8 @@ LETTER: Final = "replayed_letter"
 @dataclass
 class Replayed:
     """What became of the letters. `landed`: rows were inserted; `there`: the table had all of its rows before;
-    `refused`: still refused, with the reason of now. In a dry run what would become of them."""
+    `refused`: still refused, with the reason of now where the store was asked, else as before. In a dry run what would
+    become of them."""
 
     landed: list[Letter] = field(default_factory=list)
     there: list[Letter] = field(default_factory=list)
@@ -191,7 +192,9 @@ class _Work:
         for letter, content in zip(letters, letterbox.contents(self._client, letters), strict=True):
             payload = self._payload(content)
             if isinstance(payload, Odd):
-                done.refused.append((letter, payload.reason))
+                # A letter keeps less than the message was (no value is an empty one in it, headers that cannot be
+                # read are not there): what it was refused for then is the better reason.
+                done.refused.append((letter, letter.reason))
             else:
                 asked.append((letter, payload))
         found = verdicts([payload for _, payload in asked], lambda each: self._sink.ask(self._name, each))
@@ -279,17 +282,19 @@ class _Work:
             insert(self._client, self._store, into, rows, letter.token)
 
     def _reasons(self, refused: Iterable[tuple[Letter, str]]) -> None:
-        """Write the reason of now beside the bytes, where it is another."""
+        """Write the reason of now in place of the one there was, where it is another: no letter is there twice."""
+        places: dict[str, list[str]] = {}
         for letter, why in refused:
-            if why == letter.reason:
-                continue
-            rows = (
-                f"SELECT * REPLACE ({literal(why)} AS reason) FROM {named(self._store, 'dead_letters')} FINAL "
-                f"WHERE topic = {literal(letter.topic)} AND topic_uuid = {literal(letter.uuid)} "
-                f"AND partition = {letter.partition} AND offset = {letter.offset}"
+            if why != letter.reason:
+                place = f"({literal(letter.topic)}, {literal(letter.uuid)}, {letter.partition}, {letter.offset})"
+                places.setdefault(why, []).append(place)
+        dead = f"{named(self._store, self._store.local('dead_letters'))}{rollups.on_cluster(self._store)}"
+        for why, some in places.items():
+            self._client.command(
+                f"ALTER TABLE {dead} UPDATE reason = {literal(why)} "
+                f"WHERE (topic, topic_uuid, partition, offset) IN ({', '.join(some)})",
+                settings={"mutations_sync": 2},
             )
-            into, token = self._store.local("dead_letters"), f"{letter.uuid}/{letter.partition}/{letter.offset}"
-            insert(self._client, self._store, into, rows, f"reason/{self._run}/{token}")
 
 
 def parts(letters: Iterable[Letter]) -> Iterator[list[Letter]]:

@@ -3,9 +3,10 @@
 import dataclasses
 import json
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -14,12 +15,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from warpmeter import config
+from warpmeter import clock, config
 from warpmeter.settings import Kafka, Settings, Store
 from warpmeter.up.folder import EMBEDDED_TOPICS, Folder, Running, UpError
 
-out = Console(width=None if sys.stdout.isatty() else 160)
-err = Console(stderr=True)
+PIPE: Final = 10_000
+"""Columns of what is no terminal: a program that reads lines gets each whole."""
+
+out = Console(width=None if sys.stdout.isatty() else PIPE)
+err = Console(stderr=True, width=None if sys.stderr.isatty() else PIPE)
 _chosen: dict[str, Path | None] = {}
 
 
@@ -129,6 +133,25 @@ def writable(loaded: Settings, data: Path | None) -> Settings:
     return dataclasses.replace(loaded, store=dataclasses.replace(loaded.store, dsn=found.write_dsn))
 
 
+def moment(text: str) -> float:
+    """A time as every command takes it (`15m`, `-2h`, `now`, 2026-01-31T12:00), in seconds since the epoch; exit
+    status 2 for what is none."""
+    now = time.time()
+    try:
+        return now if text == "now" else clock.moment(text.removeprefix("-"), now)
+    except ValueError as error:
+        fail(str(error), 2)
+
+
+def said(at: datetime | float | None) -> str:
+    """A time as people read it, UTC, to the second."""
+    if at is None:
+        return ""
+    found = at if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)
+    found = found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    return f"{found:%Y-%m-%dT%H:%M:%SZ}"
+
+
 def plain(value: Any) -> Any:
     """A value as JSON takes it."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -162,8 +185,14 @@ def _cell(value: Any) -> Text:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A table; colours and box only where a terminal reads it."""
-    table = Table(*columns, title=title or None, title_justify="left", title_style="bold")
+    """A table; colours and box only where a terminal reads it. What is too long for it goes on in the next line, for
+    names are there to be used; without rows it says so."""
+    if not rows:
+        out.print(f"{title}: none" if title else "none", markup=False, highlight=False)
+        return
+    table = Table(title=title or None, title_justify="left", title_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(_cell(cell) for cell in row))
     out.print(table)

@@ -19,20 +19,33 @@ ROWS: Final = 5
 
 def told(letter: "Letter", content: "Content", prefix: str) -> dict[str, Any]:
     """All of it: `rows` as far as they decode, else `problem` says why they do not."""
-    rows, problem = _rows(letter.topic.removeprefix(f"{prefix}."), content.value)
+    topic = letter.topic.removeprefix(f"{prefix}.")
+    rows, problem = _rows(topic, content.value)
     return {
         "letter": letter.place,
         "topic_uuid": letter.uuid,
-        "refused_at": letter.ts,
+        "refused_at": common.said(letter.ts),
         "reason": letter.reason,
-        "replayed_at": letter.replayed_at,
+        "replayed_at": common.said(letter.replayed_at) or None,
         "key": content.key.decode(errors="backslashreplace"),
         "headers": dict(content.headers),
         "bytes": len(content.value),
         "hex": content.value.hex(),
         "rows": rows,
-        "problem": problem,
+        "problem": problem or (_foreign(topic, content) if rows else ""),
     }
+
+
+def _foreign(topic: str, content: "Content") -> str:
+    """Why fields that decode may be another message's; '' where the message says that they are of this topic.
+
+    Types are alike on the wire: most bytes of one decode as another, under wrong names.
+    """
+    kind, own = content.headers.get("type"), TOPICS[topic].message
+    if kind == own:
+        return ""
+    says = f"says that it is a {kind}" if kind else "does not say its type"
+    return f"the message {says}, and {topic} carries {own}: the fields below may not belong to these bytes"
 
 
 def _rows(topic: str, value: bytes) -> tuple[list[dict[str, Any]], str]:
@@ -46,13 +59,15 @@ def _rows(topic: str, value: bytes) -> tuple[list[dict[str, Any]], str]:
 
 
 def show(found: Mapping[str, Any]) -> None:
-    """For a person: long values cut short, bytes as a dump."""
+    """For a person: a field a line, the first rows, bytes as a dump."""
     rows = found["rows"]
     for name, value in found.items():
         if name not in ("hex", "rows") and value not in ("", None, {}):
             common.out.print(f"{name}: {value}", markup=False, highlight=False)
-    for row in rows[:ROWS]:
-        common.out.print(f"row: {row}", markup=False, highlight=False)
+    for number, row in enumerate(rows[:ROWS], 1):
+        common.out.print(f"row {number}:", markup=False, highlight=False)
+        for name, value in row.items():
+            common.out.print(f"  {name}: {value}", markup=False, highlight=False)
     if len(rows) > ROWS:
         common.out.print(f"and {len(rows) - ROWS} rows more; --json has all", highlight=False)
     for line in dump(bytes.fromhex(found["hex"])[:DUMPED]):

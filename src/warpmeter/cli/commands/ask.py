@@ -1,5 +1,6 @@
 """Commands that ask: SQL, named queries, topics as they pass."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -76,5 +77,7 @@ def tail(
     from warpmeter import tail as tailing
 
     settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers})
+    if since is not None:
+        since = datetime.fromtimestamp(common.moment(since), UTC).isoformat()
     with explained(tailing.TailError):
         tailing.tail(settings.kafka, tailing.Wanted(topic, host, since, follow, number), tailing.Shape(as_json, si))

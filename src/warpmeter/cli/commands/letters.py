@@ -1,7 +1,6 @@
 """`warpmeter dead-letters`: what could not be stored, why, and again."""
 
 import sys
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,15 +46,19 @@ def list_command(
     from warpmeter.consumers.replay import letterbox
 
     settings = common.settings(data, store={"dsn": store})
-    with _explained(), _client(settings) as client:
+    with _explained():
         wanted = _wanted(settings, Chosen(topic, reason, since, replayed))
+    with _explained(), _client(settings) as client:
         if each:
             letters = letterbox.letters(client, wanted, number)
-            rows = [(x.place, x.ts, x.key, x.bytes, x.reason, x.replayed_at) for x in letters]
+            rows = [(x.place, common.said(x.ts), x.key, x.bytes, x.reason, common.said(x.replayed_at)) for x in letters]
             _show(as_json, letters, ("letter", "refused at", "key", "bytes", "reason", "replayed at"), rows)
         else:
             groups = letterbox.groups(client, wanted)
-            found = [(g.topic, g.messages, g.bytes, g.first_at, g.last_at, g.reason, g.example) for g in groups]
+            found = [
+                (g.topic, g.messages, g.bytes, common.said(g.first_at), common.said(g.last_at), g.reason, g.example)
+                for g in groups
+            ]
             _show(as_json, groups, ("topic", "messages", "bytes", "first at", "last at", "reason", "example"), found)
 
 
@@ -134,13 +137,12 @@ def _client(settings: Settings) -> Any:
 
 
 def _wanted(settings: Settings, chosen: Chosen) -> "Wanted":
-    from warpmeter.cli.replaying import moment
     from warpmeter.consumers.replay.letterbox import Wanted
     from warpmeter.tail import topic_named
 
     prefix = settings.kafka.topic_prefix
     name = None if chosen.topic is None else topic_named(chosen.topic, prefix).full_name(prefix)
-    since = None if chosen.since is None else moment(chosen.since, time.time())
+    since = None if chosen.since is None else common.moment(chosen.since)
     return Wanted(name, chosen.reason, since, None, chosen.replayed)
 
 
@@ -201,6 +203,7 @@ def _print(done: "Replayed", dry_run: bool, as_json: bool) -> None:
         f"{would} {len(done.landed)} letters with {done.rows} rows; {len(done.there)} were in the tables already, "
         f"{len(done.refused)} are refused" + (f"; {done.finished} of an interrupted replay" if done.finished else ""),
         highlight=False,
+        soft_wrap=True,
     )
 
 
