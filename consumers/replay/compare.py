@@ -35,6 +35,26 @@ class Hour:
         return max(self.missing, only_rolled_up)
 
 
+@dataclass(frozen=True)
+class Standing:
+    """One hour's rows after a replay: in the raw table, and counted by its rollups."""
+
+    start: int
+    in_table: int
+    in_rollups: int
+
+
+def standing(client: Client, store: Store, raw: Table, rollups: Rollups, wanted: Range) -> list[Standing]:
+    """Every hour of a range as it is now."""
+    counting = [table for table in rollups.windows if "samples" in table.types]
+    everywhere = named(store, raw.name.removesuffix("_local") if store.cluster else raw.name)
+    found = []
+    for hour in wanted.hours:
+        (row,) = client.query(f"SELECT count() FROM {everywhere} WHERE {hour.of_rows}").result_rows
+        found.append(Standing(hour.start, int(row[0]), _samples(client, store, counting, hour)))
+    return found
+
+
 def compared(client: Client, store: Store, raw: Table, rollups: Rollups, staging: tuple[str, Range]) -> list[Hour]:
     """Every hour of the range. `staging` is the table of what would land, and the range."""
     staged, wanted = staging

@@ -8,13 +8,14 @@ for the session's timeout). Other topics are anybody's. Where the ledger is a fi
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from warpmeter import bus
-from warpmeter.consumers.ledger import Entry, LedgerError
+from warpmeter.consumers.ledger import Entry, Ledger, LedgerError
 from warpmeter.consumers.ledger_file import FileLedger
 from warpmeter.consumers.ledger_kafka import KafkaLedger
 from warpmeter.consumers.replay.errors import ReplayError
@@ -31,17 +32,32 @@ NO_POLL_MS: Final = 86_400_000
 Records = Mapping[Partition, Entry]
 
 
+@dataclass(frozen=True)
+class Place:
+    """The group's place on `partitions` while it is held: its ledger is this process's to write."""
+
+    ledger: Ledger
+    partitions: Sequence[Partition]
+
+    def records(self) -> Records:
+        """The ledger's records as they are now. Raises ReplayError."""
+        try:
+            return self.ledger.recall(self.partitions)
+        except LedgerError as error:
+            raise ReplayError(str(error)) from error
+
+
 @contextmanager
-def held(settings: Settings, partitions: Sequence[Partition]) -> Iterator[Records]:
-    """Keep ingest out, and give its ledger's records of `partitions`. Raises ReplayError while it is at work."""
+def held(settings: Settings, partitions: Sequence[Partition]) -> Iterator[Place]:
+    """Keep ingest out of `partitions`, and take its place. Raises ReplayError while it is at work."""
     if settings.ingest.ledger_dir is not None:
-        with _file_held(settings, partitions) as records:
-            yield records
+        with _file_held(settings, partitions) as place:
+            yield place
         return
     _wait_for_nobody(settings)
     with closing(_member(settings)) as consumer:
         _join(consumer, settings.ingest.group, partitions)
-        yield _recalled(consumer, partitions)
+        yield Place(KafkaLedger(consumer), partitions)
 
 
 def looked_at(settings: Settings, partitions: Sequence[Partition]) -> Records:
@@ -56,25 +72,18 @@ def looked_at(settings: Settings, partitions: Sequence[Partition]) -> Records:
             raise ReplayError(str(error)) from error
         return {where: decode(where, *found[where]) for where in partitions if where in found}
     with closing(bus.consumer(settings.kafka, settings.ingest.group)) as consumer:
-        return _recalled(consumer, partitions)
+        return Place(KafkaLedger(consumer), partitions).records()
 
 
 @contextmanager
-def _file_held(settings: Settings, partitions: Sequence[Partition]) -> Iterator[Records]:
+def _file_held(settings: Settings, partitions: Sequence[Partition]) -> Iterator[Place]:
     assert settings.ingest.ledger_dir is not None
     try:
         ledger = FileLedger(settings.ingest.ledger_dir, settings.ingest.group)
     except LedgerError as error:
         raise ReplayError(f"{error}; a replay needs ingest to stand still") from error
     with closing(ledger):
-        yield ledger.recall(partitions)
-
-
-def _recalled(consumer: Consumer, partitions: Sequence[Partition]) -> Records:
-    try:
-        return KafkaLedger(consumer).recall(partitions)
-    except LedgerError as error:
-        raise ReplayError(str(error)) from error
+        yield Place(ledger, partitions)
 
 
 def _wait_for_nobody(settings: Settings) -> None:

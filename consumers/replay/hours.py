@@ -49,3 +49,9 @@ def widened(start: float, end: float) -> Range:
 def said(at: float) -> str:
     """A time as people read it, UTC."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def command(topic: str, wanted: Range) -> str:
+    """The replay of these hours, to be pasted into a shell."""
+    first, last = (datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%MZ") for at in (wanted.start, wanted.end))
+    return f"warpmeter replay --topic {topic} --from {first} --to {last}"

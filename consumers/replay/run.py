@@ -10,28 +10,33 @@ from typing import Final, Protocol
 from confluent_kafka.admin import OffsetSpec
 
 from warpmeter import bus, schema_lock, store
+from warpmeter.clock import SystemClock
 from warpmeter.consumers import status
+from warpmeter.consumers.broker import KafkaBroker
+from warpmeter.consumers.flight import Ports
 from warpmeter.consumers.ledger import Declared, Foreign, Settled
 from warpmeter.consumers.letters import KafkaLetters, Letters
 from warpmeter.consumers.replay import book, rollups, totals
-from warpmeter.consumers.replay.compare import Hour, compared, loss
+from warpmeter.consumers.replay.compare import Hour, Standing, compared, loss, standing
 from warpmeter.consumers.replay.errors import ReplayError
-from warpmeter.consumers.replay.hold import Records, held, looked_at
-from warpmeter.consumers.replay.hours import Range, said
+from warpmeter.consumers.replay.hold import Place, Records, held, looked_at
+from warpmeter.consumers.replay.hours import HOUR_S, Range, said
 from warpmeter.consumers.replay.landing import Chunk, Mover, Tables, insert
 from warpmeter.consumers.replay.letterbox import unknown
-from warpmeter.consumers.replay.load import Counted, Loader, Reader, Target
+from warpmeter.consumers.replay.load import Counted, Loader, Reader, Target, Within
 from warpmeter.consumers.replay.offsets import SLACK_S, Held, Landed, Piece, gone, pieces
+from warpmeter.consumers.replay.pending import Finisher, named, waiting
 from warpmeter.consumers.replay.rollups import BOOK
 from warpmeter.consumers.replay.staging import Run, Staging, Unfinished
 from warpmeter.consumers.shape import looker
 from warpmeter.consumers.sink import Away, Broken, ClickHouse
 from warpmeter.consumers.span import Partition
-from warpmeter.consumers.start import WINDOW_S, objection, plan
+from warpmeter.consumers.start import WINDOW_S, Tool, plan, remedy, wrong
 from warpmeter.schemas.topics import Topic
 from warpmeter.settings import Settings
 
 DAY_S: Final = 86_400
+BOOKED_TRIES: Final = 5
 PATIENCE_S: Final = 3600
 """A deletion writes the day's parts anew, and may take its time."""
 
@@ -49,10 +54,12 @@ class Asked:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was (or would be) done: hour by hour, and how many messages were read and refused.
+    """What was (or would be) done: `hours` as they were before, `after` as they are now, how many rows landed (or
+    would), how many messages have rows in the range, and how many among them were refused.
 
     `finished` are replays that had been interrupted and were brought to their end. `done`: rows were landed, by this
-    replay or by a finished one that covers its range.
+    replay or by a finished one that covers its range. `left_out` are hours that a dry run could not compare, for ingest
+    landed rows of them while it looked.
     """
 
     topic: str
@@ -60,9 +67,12 @@ class Outcome:
     end: str
     done: bool
     hours: tuple[Hour, ...] = ()
+    rows: int = 0
     messages: int = 0
     rejected: int = 0
     finished: tuple[str, ...] = ()
+    after: tuple[Standing, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 class Told(Protocol):
@@ -94,10 +104,11 @@ def replay(settings: Settings, asked: Asked, told: Told, now: Callable[[], float
         work = _Work(settings, client, asked, told, now)
         source = work.source()
         if asked.dry_run:
-            return work.look(source, looked_at(settings, source.partitions))
-        with held(settings, source.partitions) as records:
+            return work.look(source)
+        told.stage(f"taking the place of ingest in {settings.ingest.group}")
+        with held(settings, source.partitions) as place:
             _refuse_migration(client)
-            return work.run(source, records)
+            return work.run(source, place)
 
 
 def _refuse_migration(client: store.Client) -> None:
@@ -121,6 +132,7 @@ class _Work:
         self._staging = Staging(client, settings.store)
         self._booked: Mapping[int, Sequence[Landed]] = {}
         self._read: Sequence[Piece] = ()
+        self._held: Sequence[Held] = ()
         self._raw, self._rollups = rollups.read(client, settings.store, asked.topic.table)
 
     def source(self) -> Source:
@@ -134,16 +146,43 @@ class _Work:
 
     # --- looking ---------------------------------------------------------------------------------------------------
 
-    def look(self, source: Source, records: Records) -> Outcome:
-        """What a replay would do."""
+    def look(self, source: Source) -> Outcome:
+        """What a replay would do; of the hours that ingest lands rows of meanwhile it says nothing."""
         run = replace(self._new(), dry=True)
         self._staging.make(run, self._raw)
         try:
-            counted = self._load(run, source, records)
+            counted = self._load(run, source, looked_at(self._settings, source.partitions))
             hours = self._compared(run)
+            since = self._landed_since(source)
         finally:
             self._staging.drop(run, "loading")
-        return self._outcome(False, hours, counted, tuple(str(found) for found in self._of_table()))
+        moved = [hour for hour in hours if any(each.touches(Range(hour.start, hour.start + HOUR_S)) for each in since)]
+        still = tuple(hour for hour in hours if hour not in moved)
+        outcome = self._outcome(False, still, counted, tuple(str(found) for found in self._of_table()))
+        return replace(outcome, left_out=tuple(said(hour.start) for hour in moved))
+
+    def _landed_since(self, source: Source) -> list[Landed]:
+        """Spans beyond what was read, of which rows may be in the table that was compared: those in the book, and those
+        that are declared and do not come to be in it, whose times nobody knows."""
+        ends = {place.where.number: place.end for place in self._held}
+        for attempt in range(BOOKED_TRIES):
+            declared = waiting(looked_at(self._settings, source.partitions).values(), source.uuid)
+            found = {
+                (number, span.first): span
+                for number, spans in self._spans(source, min(ends.values(), default=0)).items()
+                for span in spans
+                if span.last >= ends[number]
+            }
+            late = [
+                each.span
+                for each in declared
+                if each.span.first >= ends[each.span.partition] and (each.span.partition, each.span.first) not in found
+            ]
+            if not late:
+                break
+            time.sleep(0.25 * 2**attempt)
+        always = (float("-inf"), float("inf"))
+        return [*found.values(), *(Landed(span.first, span.last, *always) for span in late)]
 
     def _new(self) -> Run:
         topic, wanted = self._asked.topic, self._asked.wanted
@@ -154,33 +193,41 @@ class _Work:
         self, done: bool, hours: Sequence[Hour] = (), counted: Counted | None = None, finished: tuple[str, ...] = ()
     ) -> Outcome:
         wanted, counted = self._asked.wanted, counted or Counted()
+        rows = sum(hour.staged for hour in hours)
         return Outcome(
             self._asked.topic.name, said(wanted.start), said(wanted.end), done,
-            tuple(hours), counted.messages, len(counted.letters), finished,
+            tuple(hours), rows, counted.within, counted.refused, finished,
         )  # fmt: skip
+
+    def _ended(self, outcome: Outcome, rows: int) -> Outcome:
+        """An outcome with what landed, and the hours as they are now."""
+        wanted = self._asked.wanted
+        after = standing(self._client, self._settings.store, self._raw, self._rollups, wanted)
+        return replace(outcome, rows=rows, after=tuple(after))
 
     def _of_table(self) -> list[Unfinished]:
         return [found for found in self._staging.found() if found.run.table == self._asked.topic.table]
 
     # --- doing -----------------------------------------------------------------------------------------------------
 
-    def run(self, source: Source, records: Records) -> Outcome:
+    def run(self, source: Source, place: Place) -> Outcome:
         """Finish what was interrupted, then do what is asked. Nobody else is at work, for the group is held."""
-        finished = []
+        self._finish_pending(source, place)
+        finished, rows = [], 0
         for found in self._of_table():
             if found.run.group != self._settings.ingest.group:
                 raise ReplayError(f"{found}; it is of the group {found.run.group}: finish it with that ingest.group")
             if found.stage == "loading":
                 continue
-            self._finish(found, interrupted=True)
+            rows += self._finish(found, interrupted=True)
             finished.append(found.run)
         names = tuple(f"{run.topic}, {run.wanted}" for run in finished)
         if any(self._asked.wanted.inside(run.wanted) for run in finished):
-            return self._outcome(True, finished=names)
-        return self._replay(source, records, names)
+            return self._ended(self._outcome(True, finished=names), rows)
+        return self._replay(source, place.records(), names)
 
     def _replay(self, source: Source, records: Records, finished: tuple[str, ...]) -> Outcome:
-        self._refuse_pending(source, records)
+        self._refuse_moved(source, records)
         run = self._new()
         self._staging.make(run, self._raw)
         try:
@@ -195,8 +242,8 @@ class _Work:
             self._staging.drop(run, "loading")
             return self._outcome(False, hours, counted, finished)
         self._staging.advance(run, "staged")
-        self._finish(Unfinished(run, "staged"))
-        return self._outcome(True, hours, counted, finished)
+        rows = self._finish(Unfinished(run, "staged"))
+        return self._ended(self._outcome(True, hours, counted, finished), rows)
 
     def _prepared(self, run: Run, source: Source, records: Records) -> tuple[list[Hour], Counted]:
         """All that is to land, read, judged, and held against the tables. Raises ReplayError when it must not."""
@@ -209,8 +256,9 @@ class _Work:
             raise ReplayError(f"{why}: nothing was changed. --allow-loss replays what the topic has")
         return hours, counted
 
-    def _finish(self, found: Unfinished, interrupted: bool = False) -> None:
-        """From `staged` or `landing` to the end; ingest may have been at work since one was `interrupted`."""
+    def _finish(self, found: Unfinished, interrupted: bool = False) -> int:
+        """From `staged` or `landing` to the end; ingest may have been at work since one was `interrupted`. Answers how
+        many rows landed."""
         run, stage = found.run, found.stage
         old = self._now() - run.began > WINDOW_S
         if stage == "landing" and old:
@@ -229,6 +277,7 @@ class _Work:
         mover.fill(chunks, self._landed)
         self._told.stage("removing the staging table")
         self._staging.drop(run, "landing")
+        return sum(chunk.rows for chunk in chunks)
 
     def _mover(self, run: Run) -> Mover:
         return Mover(self._client, self._settings.store, Tables(self._raw, self._rollups), run)
@@ -238,18 +287,30 @@ class _Work:
 
     # --- what there is ---------------------------------------------------------------------------------------------
 
-    def _refuse_pending(self, source: Source, records: Records) -> None:
-        waiting = [e.span.token for e in records.values() if isinstance(e, Declared) and e.span.uuid == source.uuid]
-        if waiting:
-            raise ReplayError(
-                f"{len(waiting)} span(s) are declared but not stored ({', '.join(waiting[:3])}): let "
-                "`warpmeter ingest` finish them (it stores them first thing when it starts), stop it, then replay"
-            )
+    def _finish_pending(self, source: Source, place: Place) -> None:
+        """Store what ingest had declared and not settled. Raises ReplayError."""
+        pending = waiting(place.records().values(), source.uuid)
+        if not pending:
+            return
+        self._told.stage(f"storing first what ingest had declared and not settled: {named(pending)}")
+        topics, settings = {source.name: self._asked.topic}, self._settings
+        tables = {source.name: settings.store.local(self._asked.topic.table)}
+        sink = ClickHouse(lambda: self._client, topics, tables, settings.store.insert_quorum)
+        letters = KafkaLetters(bus.producer(settings.kafka), settings.kafka.topic_prefix)
+        admin = bus.admin(settings.kafka)
+        lows = status.offsets(admin, source.partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        look = looker(self._asked.topic, bool(settings.kafka.schema_registry_url))
+        with closing(Reader(settings.kafka)) as reader:
+            broker = KafkaBroker(reader.consumer, admin)
+            ports = Ports(broker, place.ledger, sink, sink, letters, SystemClock())
+            Finisher(settings.ingest, ports, look, reader, lows, Tool.of(settings)).finish(pending, source.uuid)
+
+    def _refuse_moved(self, source: Source, records: Records) -> None:
         last = self._last(source)
-        for where in source.partitions:
-            entry = records.get(where)
-            if why := objection(plan(where, source.uuid, entry), entry, last.get(where.number)):
-                raise ReplayError(f"ingest itself could not go on: {why}")
+        starts = [(plan(where, source.uuid, records.get(where)), records.get(where)) for where in source.partitions]
+        checked = (wrong(start, entry, last.get(start.where.number)) for start, entry in starts)
+        if found := [each for each in checked if each is not None]:
+            raise ReplayError(f"ingest itself could not go on: {remedy(found, Tool.of(self._settings))}")
 
     def _refuse_letters(self, run: Run) -> None:
         """Both may begin at once: each makes its table first and looks for the other's then."""
@@ -267,7 +328,12 @@ class _Work:
 
     def _load(self, run: Run, source: Source, records: Records) -> Counted:
         """Fill the staging table. Raises ReplayError when the topic does not hold the range."""
-        places = self._places(source, records)
+        places = self._held = self._places(source, records)
+        if run.dry:  # ingest may have landed what it has not settled: all that the table has is to be read
+            last = self._last(source)
+            places = self._held = [
+                replace(place, end=max(place.end, last.get(place.where.number, -1) + 1)) for place in places
+            ]
         spans = self._spans(source, min((place.since for place in places), default=0))
         self._refuse_gone(run, places, spans)
         todo = [piece for place in places for piece in pieces(place, spans.get(place.where.number, ()), run.wanted)]
@@ -298,7 +364,10 @@ class _Work:
         topics, staged = {source.name: self._asked.topic}, {source.name: run.name("loading")}
         sink = ClickHouse(lambda: self._client, topics, staged, self._settings.store.insert_quorum)
         framed = bool(self._settings.kafka.schema_registry_url)
-        return Target(source.uuid, looker(self._asked.topic, framed), sink)
+        topic, booked, wanted = self._asked.topic, self._booked, self._asked.wanted
+        return Target(
+            source.uuid, looker(topic, framed), sink, lambda where: Within(topic, booked.get(where.number, ()), wanted)
+        )
 
     def _spans(self, source: Source, since: int) -> dict[int, list[Landed]]:
         """Per partition what `ingest_batches` tells, from the first span that may hold rows of the range, or from

@@ -1,21 +1,28 @@
 """`warpmeter replay`: a time range landed again is in the raw table and every rollup once, killed wherever."""
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
+from confluent_kafka.admin import OffsetSpec
 
 from tests.brokers import Broker
 from tests.engine import EngineServer
 from tests.ingest_process import IngestProcess
 from tests.replay_world import GPUS, HOSTS, JOBS, Crash, Watching, World
 from tests.wait import until
-from warpmeter import queries, store
+from warpmeter import bus, queries, store
+from warpmeter.consumers import status
+from warpmeter.consumers.audit.run import audit
+from warpmeter.consumers.ledger import Declared, Settled
+from warpmeter.consumers.ledger_file import FileLedger
 from warpmeter.consumers.replay import book, rollups, staging, totals
 from warpmeter.consumers.replay.errors import ReplayError
 from warpmeter.consumers.replay.hours import HOUR_S, widened
 from warpmeter.consumers.sink import ONE_BLOCK
+from warpmeter.consumers.span import Partition, Span
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +48,10 @@ def test_what_is_whole_is_the_same_after_a_replay(world: World) -> None:
     for topic in (GPUS, JOBS):
         outcome = world.replay(topic)
         assert outcome.done
-        assert (sum(hour.staged for hour in outcome.hours), outcome.rejected) == (world.sent * 4, 0)
+        assert (outcome.rows, outcome.messages, outcome.rejected) == (world.sent * 4, world.sent, 0)
+        assert [(hour.in_table, hour.start) for hour in outcome.after] == [
+            (hour.in_table, hour.start) for hour in outcome.hours
+        ]
         assert world.snapshot() == world.before, topic
 
 
@@ -55,7 +65,12 @@ def test_what_was_deleted_by_hand_or_doubled_is_once_in_raw_and_rollups(world: W
 @pytest.mark.parametrize("stage", ["deleting", "step of landing"])
 def test_a_crash_at_any_stage_loses_nothing_and_the_same_again_ends_it(world: World, stage: str) -> None:
     world.crash(GPUS, stage)
-    assert world.replay(GPUS).done
+    found = audit(world.settings, looks=1).findings
+    assert [each.kind for each in found] == ["replay"], "what it took out is not held against anything"
+    assert "warpmeter replay --topic gpu-samples" in found[0].remedy
+    outcome = world.replay(GPUS)
+    assert outcome.done
+    assert outcome.rows == sum(hour.in_table for hour in outcome.after) == world.sent * 4
 
 
 @pytest.mark.long
@@ -121,6 +136,64 @@ def test_totals_count_what_ingest_landed_beside_the_range_while_it_was_interrupt
     world.ingest()
     world.before = world.snapshot()
     world.replay(JOBS, wanted=widened(world.start, world.start + HOUR_S))
+
+
+class Sending(Watching):
+    """Sends more of the same hours, and has them landed, once the topic was read."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+
+    def stage(self, what: str, steps: int = 0) -> None:
+        super().stage(what, steps)
+        if what.startswith("comparing"):
+            self.world.send(3)
+            count = "SELECT count() FROM gpu_samples"
+            until(lambda: self.world.value(count) == self.world.sent * 4, "late samples", 60)
+
+
+@pytest.mark.long
+def test_a_dry_run_beside_ingest_tells_of_no_losses_that_are_none(world: World) -> None:
+    with closing(IngestProcess(world.settings, world.log)) as process:
+        process.ready()
+        outcome = world.replay(GPUS, Sending(world), dry_run=True)
+        assert outcome.left_out
+        assert [hour for hour in outcome.hours if hour.lost] == []
+        again = world.replay(GPUS, dry_run=True)
+        assert (again.left_out, again.rows) == ((), world.sent * 4), "what is landed and not settled is read, too"
+        until(lambda: world.value("SELECT count() FROM job_events") == world.sent * 4, f"the others ({world.log})", 60)
+        assert process.stop() == 0
+    world.before = world.snapshot()
+
+
+def test_what_ingest_had_declared_and_not_stored_is_stored_first(world: World) -> None:
+    """As a kill between declare and insert leaves it; ingest goes on behind it."""
+    world.send(3, [GPUS])
+    ingest, found = world.settings.ingest, status.records(world.settings)
+    assert ingest.ledger_dir is not None
+    where, entry = next((place, each) for place, each in found.items() if place.topic.endswith(GPUS)
+                        and isinstance(each, Settled) and each.next < ends(world, place))  # fmt: skip
+    assert isinstance(entry, Settled)
+    with closing(FileLedger(ingest.ledger_dir, ingest.group)) as ledger:
+        ledger.declare([Declared(Span(where.topic, entry.uuid, where.number, entry.next, entry.next), time.time())])
+    assert status.pending(world.settings)
+    watching = Watching()
+    assert world.replay(GPUS, watching).done
+    assert any(f"{where} {entry.next}-{entry.next}" in stage for stage in watching.stages)
+    assert status.pending(world.settings) == []
+    assert world.value("SELECT count() FROM gpu_samples") == world.sent * 4 - 8
+    world.send(3, [HOSTS, JOBS])
+    world.sent -= 3
+    world.ingest()
+    assert world.value("SELECT sum(samples) FROM gpu_heatmap_1h") == world.sent * 4
+    world.before = world.snapshot()
+
+
+def ends(world: World, where: Partition) -> int:
+    """The end of a partition, a lower bound."""
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    return status.offsets(bus.admin(world.settings.kafka), [where], latest)[where]
 
 
 def test_it_refuses_while_ingest_is_at_work(world: World) -> None:

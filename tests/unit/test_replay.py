@@ -5,6 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tests.tables import row
+from warpmeter import wire
+from warpmeter.consumers.ledger import Declared, Entry, Settled
 from warpmeter.consumers.replay.book import mended
 from warpmeter.consumers.replay.compare import Hour, loss
 from warpmeter.consumers.replay.errors import ReplayError
@@ -12,9 +15,12 @@ from warpmeter.consumers.replay.hours import HOUR_S, Range, widened
 from warpmeter.consumers.replay.landing import Chunk, chunked
 from warpmeter.consumers.replay.letterbox import Letter, parsed
 from warpmeter.consumers.replay.letters import parts
+from warpmeter.consumers.replay.load import Within
 from warpmeter.consumers.replay.offsets import Held, Landed, gone, pieces
+from warpmeter.consumers.replay.pending import named, waiting
 from warpmeter.consumers.replay.rollups import Table, View, deletes, derived, neutral
-from warpmeter.consumers.span import Partition
+from warpmeter.consumers.span import Partition, Span
+from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Store
 
 T = 500_000 * HOUR_S
@@ -167,3 +173,23 @@ def test_letters_are_named_by_topic_partition_and_offset() -> None:
     assert parsed("x/gone/3/17", "w") == ("x/gone", 3, 17)
     with pytest.raises(ReplayError, match="TOPIC/PARTITION/OFFSET"):
         parsed("gpu-samples/3", "w")
+
+
+def test_messages_count_when_they_have_a_row_in_the_range_and_are_decoded_only_where_the_book_leaves_it_open() -> None:
+    topic = TOPICS["gpu-samples"]
+    within = Within(topic, [span(50, 59, -9, 9), span(0, 9), span(10, 19, 2 * HOUR_S, 3 * HOUR_S)], WANTED)
+    here, other = (wire.pack(topic, "h", [row(topic.name, host="h", ts=at)]).value for at in (T + 1, T - 1))
+    assert within(0, b"not looked at")
+    assert not within(10, b"not looked at")
+    for offset in (20, 55):  # in no span, and in one of which a part is in the range
+        assert within(offset, here)
+        assert not within(offset, other)
+
+
+def test_spans_that_wait_are_named_by_topic_and_all_of_them_are_counted() -> None:
+    found: list[Entry] = [Declared(Span("w.gpu-samples", "u", n, 10, 19), 0.0) for n in range(7)]
+    other = Declared(Span("w.gpu-samples", "before", 7, 10, 19), 0.0)
+    some = waiting([*reversed(found), other, Settled(WHERE, "u", 3)], "u")
+    assert some == found
+    assert named(some[:1]) == "w.gpu-samples[0] 10-19"
+    assert named(some).endswith("w.gpu-samples[4] 10-19, … and 2 more")

@@ -1,36 +1,55 @@
 """`warpmeter replay`: what would change, hour by hour, a question, and a bar while it works."""
 
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from warpmeter.cli import common
 from warpmeter.settings import Settings
+from warpmeter.up.folder import Folder
 
 if TYPE_CHECKING:
-    from warpmeter.consumers.replay.compare import Hour
+    from warpmeter.consumers.replay.compare import Hour, Standing
+    from warpmeter.consumers.replay.hours import Range
     from warpmeter.consumers.replay.load import Counted
     from warpmeter.consumers.replay.run import Outcome
-    from warpmeter.up.folder import Running
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What the command was asked for; times as people say them."""
+    """What the command was asked for."""
 
     topics: Sequence[str]
-    since: str
-    until: str
+    wanted: "Range"
     allow_loss: bool = False
     dry_run: bool = False
     yes: bool = False
     as_json: bool = False
+
+
+def hours(since: str, until: str) -> "Range":
+    """The whole hours from one time to another, as people say them; ends with exit status 2 where those are none."""
+    from warpmeter.consumers.replay.hours import said, widened
+
+    start, end = common.moment(since), common.moment(until)
+    try:
+        wanted = widened(start, end)
+    except ValueError as error:
+        common.fail(str(error), 2)
+    if (wanted.start, wanted.end) != (start, end):
+        note(f"widened to whole hours, which the rollups have: {said(wanted.start)} to {said(wanted.end)}")
+    return wanted
+
+
+def note(text: str) -> None:
+    """One line for a person, on stderr."""
+    common.err.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 class Watch:
@@ -69,10 +88,10 @@ class Watch:
         if self._yes:
             return True
         self._bar.stop()
-        _print_hours(hours)
+        _print_hours("before", hours)
         rows = sum(hour.in_table for hour in hours)
         sure = typer.confirm(
-            f"Delete {rows} rows and their rollups, and land {counted.messages} messages again?", err=True
+            f"Delete {rows:,} rows and their rollups, and land {counted.within:,} messages again?", err=True
         )
         if sure:
             self._bar.start()
@@ -84,71 +103,87 @@ def _nothing() -> Iterator[None]:
     yield
 
 
-def refuse_within_up(settings: Settings, found: "Running | None", dry_run: bool) -> None:
+def refuse_within_up(settings: Settings, data: Path, dry_run: bool) -> None:
     """End when ingest is a part of the `up` that serves this store: it is started again whenever it stops."""
-    if found is not None and not dry_run and "ingest" in found.parts and settings.store.dsn == found.write_dsn:
-        common.fail(
-            "ingest of `warpmeter up` is at work: stop `up`, then replay with --store chdb://<its data folder>/engine; "
-            "its embedded broker forgets all messages when it stops: only a Kafka of yours has them still"
-        )
+    found = common.running(data)
+    if found is None or dry_run or "ingest" not in found.parts or settings.store.dsn != found.write_dsn:
+        return
+    dsn = f"chdb://{Folder(data.resolve()).engine}"
+    bus = "its embedded broker forgets all messages when it stops: only a Kafka of yours has them still"
+    if not found.embedded_bus:
+        bus = f"the messages are on {found.bootstrap_servers}"
+    common.fail(f"ingest of `warpmeter up` is at work: stop `up`, then run the same replay with --store {dsn} ; {bus}")
 
 
 def run(settings: Settings, wish: Wish) -> bool:
-    """Replay topic after topic; whether all was done. Raises ReplayError, TailError, ValueError, clients' errors."""
-    from warpmeter.consumers.replay.hours import said, widened
+    """Replay topic after topic; whether all was done. Raises ReplayError, TailError, clients' errors."""
     from warpmeter.consumers.replay.run import Asked, replay
     from warpmeter.tail import topic_named
 
     if not (wish.yes or wish.dry_run or sys.stdin.isatty()):
         common.fail("--yes goes on without a question, --dry-run says what would change", 2)
-    now = time.time()
-    start, end = moment(wish.since, now), moment(wish.until, now)
-    wanted = widened(start, end)
-    if (wanted.start, wanted.end) != (start, end):
-        common.err.print(
-            f"widened to whole hours, which the rollups have: {said(wanted.start)} to {said(wanted.end)}",
-            highlight=False,
-        )
     outcomes: list[Outcome] = []
     for name in dict.fromkeys(topic_named(each, settings.kafka.topic_prefix).name for each in wish.topics):
         topic = topic_named(name, settings.kafka.topic_prefix)
         with Watch(wish.yes).shown() as watch:
-            outcomes.append(replay(settings, Asked(topic, wanted, wish.allow_loss, wish.dry_run), watch))
+            outcomes.append(replay(settings, Asked(topic, wish.wanted, wish.allow_loss, wish.dry_run), watch))
         if not wish.as_json:
             _print(outcomes[-1], wish.dry_run)
     if wish.as_json:
-        common.print_json(outcomes)
+        common.print_json([as_json(outcome) for outcome in outcomes])
     return wish.dry_run or all(outcome.done for outcome in outcomes)
 
 
-def moment(text: str, now: float) -> float:
-    """A time as the other commands take it, `now` and `-2h` besides, in seconds since the epoch; raises ValueError."""
-    from warpmeter import clock
+def as_json(outcome: "Outcome") -> dict[str, Any]:
+    """An outcome for programs: the table's names with underscores, times in ISO 8601."""
+    return {
+        "topic": outcome.topic,
+        "from": outcome.start,
+        "to": outcome.end,
+        "done": outcome.done,
+        "rows": outcome.rows,
+        "messages": outcome.messages,
+        "refused": outcome.rejected,
+        "before": [dict(zip(_names(_BEFORE), _before(hour), strict=True)) for hour in outcome.hours],
+        "after": [dict(zip(_names(_AFTER), _after(hour), strict=True)) for hour in outcome.after],
+        "left_out": list(outcome.left_out),
+        "finished": list(outcome.finished),
+    }
 
-    return now if text == "now" else clock.moment(text.removeprefix("-"), now)
+
+_BEFORE = ("hour", "in the table", "of them twice", "in its rollups", "in the topic", "would be lost")
+_AFTER = ("hour", "in the table", "in its rollups")
 
 
-def _print_hours(hours: Sequence["Hour"]) -> None:
-    from warpmeter.consumers.replay.hours import said
+def _names(columns: Sequence[str]) -> list[str]:
+    return [column.replace(" ", "_") for column in columns]
 
-    shown = [
-        (said(h.start), h.in_table, h.in_table - h.different, h.in_rollups, h.staged, h.lost)
-        for h in hours
-        if h.in_table or h.staged or h.in_rollups
-    ]
-    columns = ("hour", "in the table", "of them twice", "in its rollups", "in the topic", "would be lost")
-    common.print_table("", columns, shown)
+
+def _before(hour: "Hour") -> Sequence[Any]:
+    twice = hour.in_table - hour.different
+    return common.said(hour.start), hour.in_table, twice, hour.in_rollups, hour.staged, hour.lost
+
+
+def _after(hour: "Standing") -> Sequence[Any]:
+    return common.said(hour.start), hour.in_table, hour.in_rollups
+
+
+def _print_hours(title: str, hours: Sequence["Hour"]) -> None:
+    shown = [_before(hour) for hour in hours if hour.in_table or hour.staged or hour.in_rollups]
+    common.print_table(title, _BEFORE, shown)
 
 
 def _print(outcome: "Outcome", dry_run: bool) -> None:
     for finished in outcome.finished:
-        verb = "unfinished" if dry_run else "finished"
-        common.err.print(f"{verb}: {finished}", highlight=False)
-    if outcome.hours:
-        _print_hours(outcome.hours)
+        note(f"{'unfinished' if dry_run else 'finished'}: {finished}")
+    if outcome.after:
+        common.print_table("now", _AFTER, [_after(hour) for hour in outcome.after if hour.in_table or hour.in_rollups])
+    elif outcome.hours:
+        _print_hours("", outcome.hours)
+    if outcome.left_out:
+        note(f"left out, for ingest lands rows of them meanwhile: {', '.join(outcome.left_out)}")
     what = "would land" if dry_run else "landed" if outcome.done else "nothing was changed; would land"
-    rows = sum(hour.staged for hour in outcome.hours)
-    common.err.print(
-        f"{outcome.topic}: {what} {rows} rows of {outcome.messages} messages; {outcome.rejected} were refused",
-        highlight=False,
-    )
+    said = f"{outcome.topic}: {what} {outcome.rows:,} rows"
+    if outcome.messages or outcome.rejected:
+        said += f" of {outcome.messages:,} messages; {outcome.rejected:,} of the range were refused"
+    note(said)

@@ -1,6 +1,5 @@
 """Commands of whoever runs it: what is there, what is wrong with it, and how to mend it."""
 
-import time
 from typing import Annotated
 
 import typer
@@ -46,16 +45,10 @@ def check(
     does not add up, with what to do, or could not be compared.
     """
     from warpmeter.cli import checking
-    from warpmeter.clock import moment
-    from warpmeter.consumers.audit.run import audit
 
     settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers}, store={"dsn": store})
     common.refuse_elsewhere(settings)
-    try:
-        start = moment(since, time.time()) if since else 0.0
-    except ValueError as error:
-        common.fail(str(error), 2)
-    found = audit(settings, start)
+    found = checking.run(settings, common.moment(since) if since else 0.0)
     checking.show(found, as_json)
     raise typer.Exit(int(bool(found.findings or found.skipped)))
 
@@ -173,11 +166,11 @@ def replay(
     from warpmeter.store import ClickHouseError
     from warpmeter.tail import TailError
 
+    wish = replaying.Wish(topic, replaying.hours(since, until), allow_loss, dry_run, yes, as_json)
     asked = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers}, store={"dsn": store})
     settings = common.writable(asked, data)
-    replaying.refuse_within_up(settings, common.running(data or settings.engine.data), dry_run)
-    wish = replaying.Wish(topic, since, until, allow_loss, dry_run, yes, as_json)
-    with explained(ReplayError, ClickHouseError, KafkaException, TailError, ValueError):
+    replaying.refuse_within_up(settings, data or settings.engine.data, dry_run)
+    with explained(ReplayError, ClickHouseError, KafkaException, TailError):
         done = replaying.run(settings, wish)
     raise typer.Exit(int(not done))
 

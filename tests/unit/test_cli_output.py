@@ -1,0 +1,91 @@
+"""What commands print: whole names in any width, times that are read, `none` for nothing, what a letter may not be."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+import typer
+from rich.console import Console
+from typer.testing import CliRunner
+
+from tests.tables import row
+from warpmeter import wire
+from warpmeter.cli import common, letters
+from warpmeter.cli.app import app
+from warpmeter.cli.replaying import as_json
+from warpmeter.consumers.replay.compare import Hour, Standing
+from warpmeter.consumers.replay.letterbox import Content, Letter
+from warpmeter.consumers.replay.run import Outcome
+from warpmeter.schemas.topics import TOPICS
+
+LETTER = "warpmeter.a-long-prefix-of-somebody.device-samples/12/1234567890"
+
+
+@pytest.mark.parametrize("width", [80, common.PIPE])
+def test_no_name_is_cut_whatever_the_width(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int
+) -> None:
+    monkeypatch.setattr(common, "out", Console(width=width, force_terminal=False))
+    common.print_table("", ("letter", "refused at", "reason"), [(LETTER, "2026-01-31T12:00:00Z", "why " * 40)])
+    printed = capsys.readouterr().out
+    cells = "".join(line.split("│")[1].strip() for line in printed.splitlines() if line.startswith("│"))
+    assert cells == LETTER
+    assert "…" not in printed
+
+
+def test_nothing_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    common.print_table("", ("a",), [])
+    common.print_table("letters", ("a",), [])
+    assert capsys.readouterr().out == "none\nletters: none\n"
+
+
+def test_times_are_read_to_the_second_and_in_utc() -> None:
+    at = datetime(2026, 1, 31, 12, 0, 0, 123_000, UTC)
+    for given in (at, at.replace(tzinfo=None), at.astimezone(timezone(timedelta(hours=2))), at.timestamp()):
+        assert common.said(given) == "2026-01-31T12:00:00Z"
+    assert common.said(None) == ""
+
+
+def test_what_is_no_time_is_a_mistake_in_the_command() -> None:
+    with pytest.raises(typer.Exit) as ended:
+        common.moment("soon")
+    assert ended.value.exit_code == 2
+    assert common.moment("now") - common.moment("-2h") == pytest.approx(7200, abs=60)
+    words = (
+        ["check", "--since", "soon"],
+        ["replay", "--topic", "gpu-samples", "--from", "soon"],
+        ["replay", "--topic", "gpu-samples", "--from", "1h", "--to", "2h"],
+        ["dead-letters", "list", "--since", "soon"],
+        ["tail", "gpu-samples", "--since", "soon"],
+    )
+    for each in words:
+        done = CliRunner().invoke(app, [*each, *(["--store", "http://127.0.0.1:1"] if each[0] != "tail" else [])])
+        assert done.exit_code == 2, (each, done.output)
+
+
+def shown(headers: dict[str, str], capsys: pytest.CaptureFixture[str]) -> str:
+    value = wire.pack(TOPICS["host-samples"], "h", [row("host-samples", host="h", ts=1.0, cpu_util_permille=5)]).value
+    letter = Letter("w.gpu-samples", "u", 0, 7, datetime.now(UTC), "why", "h", len(value), None)
+    letters.show(letters.told(letter, Content(b"h", value, headers), "w"))
+    return capsys.readouterr().out
+
+
+def test_a_letter_of_another_type_says_that_its_fields_may_not_belong(capsys: pytest.CaptureFixture[str]) -> None:
+    foreign = shown({"type": "HostSample"}, capsys)
+    assert "says that it is a HostSample, and gpu-samples carries GpuSample: the fields below may not belong" in foreign
+    assert "\n  host: h\n" in foreign
+    assert "does not say its type" in shown({}, capsys)
+    assert "may not belong" not in shown({"type": "GpuSample"}, capsys)
+
+
+def test_a_replays_json_has_the_tables_names_and_iso_times() -> None:
+    hour = Hour(1_800_000_000, in_table=10, different=9, in_rollups=9, staged=9, missing=0)
+    done = Outcome("gpu-samples", "a", "b", True, (hour,), 9, 3, 1, (), (Standing(1_800_000_000, 9, 9),))
+    shown = as_json(done)
+    assert shown["before"] == [
+        {
+            "hour": "2027-01-15T08:00:00Z", "in_the_table": 10, "of_them_twice": 1, "in_its_rollups": 9,
+            "in_the_topic": 9, "would_be_lost": 0,
+        }
+    ]  # fmt: skip
+    assert shown["after"] == [{"hour": "2027-01-15T08:00:00Z", "in_the_table": 9, "in_its_rollups": 9}]
+    assert (shown["rows"], shown["messages"], shown["refused"]) == (9, 3, 1)
