@@ -12,7 +12,7 @@ from typing import Final
 
 from warpmeter.consumers.audit.counts import BOOK, ROWS, Compared, Day, Figure
 from warpmeter.consumers.audit.spans import Finding
-from warpmeter.consumers.replay.hours import HOUR_S, Range
+from warpmeter.consumers.replay.hours import HOUR_S, Range, command
 
 Hours = Callable[[str, str, date], Sequence[Range]]
 """Which hours of a day a table and one of its rollups differ in."""
@@ -204,13 +204,7 @@ def _clock(run: Range) -> str:
 
 def _replay(table: str, where: _Where) -> str:
     wanted = Range(min(run.start for run in where.runs), max(run.end for run in where.runs))
-    return f"`{command(table, wanted)}`"
-
-
-def command(table: str, wanted: Range) -> str:
-    """The replay of a raw table's time range."""
-    first, last = (f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%MZ}" for at in (wanted.start, wanted.end))
-    return f"warpmeter replay --topic {table.replace('_', '-')} --from {first} --to {last}"
+    return f"`{command(table.replace('_', '-'), wanted)}`"
 
 
 def no_hours(_table: str, _rollup: str, _day: date) -> Sequence[Range]:

@@ -12,6 +12,7 @@ from warpmeter import bus, queries
 from warpmeter.consumers import status
 from warpmeter.consumers.audit.spans import Book, Facts, Hole, Log, Offsets, explained, holes
 from warpmeter.consumers.ledger import Entry
+from warpmeter.consumers.replay.hours import Range, widened
 from warpmeter.consumers.span import Partition
 from warpmeter.consumers.start import Tool
 from warpmeter.schemas.topics import Topic
@@ -21,6 +22,8 @@ from warpmeter.store import Client
 UUID: Final = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 HOLES_ASKED: Final = 1000
 """So many holes are looked up in the dead letters; of more, the rest counts as unknown."""
+TIMES_ASKED: Final = 20
+"""Of so many offsets that are missing or doubled the command has the hours."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,19 @@ class Store:
         given = {"topic": topic, "uuid": uuid, "partition": partition, "first": offsets.first, "last": offsets.last}
         return int(self._ask(_REFUSED, given)[0][0])
 
+    def when(self, topic: Topic, facts: Facts, offsets: Offsets) -> Range | None:
+        """The hours that rows at these offsets are of, by the spans that hold them or lie around them, up to now where
+        none follows; None when none is before."""
+        given = {
+            "table": topic.table, "uuid": facts.uuid, "partition": facts.where.number,
+            "first": offsets.first, "last": offsets.last,
+        }  # fmt: skip
+        *times, before, after, over, now = self._ask(_WHEN, given)[0]
+        known = [at for at, count in zip(times, (before, after, over, over), strict=True) if count]
+        if not (before or over):
+            return None
+        return widened(min(known) / 1000, max([*known, *([] if after else [now])]) / 1000 + 0.001)
+
     def told(self) -> dict[Partition, list[Offsets]]:
         """The losses that ingest has published, by the names that its topics had."""
         found: dict[Partition, list[Offsets]] = {}
@@ -98,6 +114,18 @@ _REFUSED: Final = (
     "SELECT uniqExact(offset) FROM dead_letters WHERE topic = {topic:String} AND topic_uuid = {uuid:String} "
     "AND partition = {partition:UInt32} AND offset BETWEEN {first:UInt64} AND {last:UInt64}"
 )
+_WHEN: Final = """
+SELECT
+    toUnixTimestamp64Milli(argMaxIf(max_ts, last, last < {first:UInt64})),
+    toUnixTimestamp64Milli(argMinIf(min_ts, first, first > {last:UInt64})),
+    toUnixTimestamp64Milli(minIf(min_ts, first <= {last:UInt64} AND last >= {first:UInt64})),
+    toUnixTimestamp64Milli(maxIf(max_ts, first <= {last:UInt64} AND last >= {first:UInt64})),
+    countIf(last < {first:UInt64}),
+    countIf(first > {last:UInt64}),
+    countIf(first <= {last:UInt64} AND last >= {first:UInt64}),
+    toUnixTimestamp64Milli(now64(3))
+FROM ingest_batches WHERE table = {table:String} AND topic_uuid = {uuid:String} AND partition = {partition:UInt32}
+"""
 _TOLD: Final = (
     "SELECT DISTINCT subject, why FROM source_health WHERE source = 'ingest' AND state = 'failed' "
     r"AND match(why, 'offsets \\d+ to \\d+')"
@@ -147,6 +175,16 @@ def looked_up(store: Store, facts: Facts, told: Mapping[Partition, list[Offsets]
             refused = store.refused(facts.where.topic, facts.uuid, facts.where.number, offsets)
         looked.append(explained(offsets, refused, told.get(facts.where, ())))
     return looked
+
+
+def timed(store: Store, topics: Mapping[str, Topic], facts: Facts, looked: Sequence[Hole]) -> Facts:
+    """The facts with the hours of what is missing or doubled, of the first few."""
+    topic = topics.get(facts.where.topic)
+    if topic is None or facts.log is None:
+        return facts
+    wrong = [hole.offsets for hole in looked if hole.unknown] + list(facts.book.overlaps if facts.book else ())
+    found = {offsets: store.when(topic, facts, offsets) for offsets in wrong[:TIMES_ASKED]}
+    return replace(facts, times={offsets: hours for offsets, hours in found.items() if hours is not None})
 
 
 def unmoved(before: Bus, after: Bus, facts: Sequence[Facts]) -> tuple[list[Facts], list[Partition]]:

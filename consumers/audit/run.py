@@ -177,6 +177,7 @@ def _offsets(settings: Settings, book: facts.Store, before: facts.Bus | None, lo
     told = book.told()
     for each in found:
         holes = facts.looked_up(book, each, told)
+        each = facts.timed(book, topics, each, holes)
         wrong = [found for found in judged(each, holes) if not (found.kind in OF_THE_BOOK and _replayed(look, each))]
         look.findings += wrong
         look.lines.append(_line(each, holes))

@@ -3,11 +3,12 @@
 Pure: facts in, findings out.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from warpmeter.consumers.ledger import Declared, Entry, Foreign, Settled
+from warpmeter.consumers.replay.hours import Range, command
 from warpmeter.consumers.span import Partition
 from warpmeter.consumers.start import Tool, plan, remedy, wrong
 
@@ -76,6 +77,7 @@ class Facts:
     """All that is known of one partition of one life `uuid` of a topic.
 
     `log` None: the life is over, or the broker was not asked. `attended`: ingest runs. `tool` moves the group.
+    `times` are the hours of offsets that are missing or doubled, as far as they are known.
     """
 
     where: Partition
@@ -85,6 +87,7 @@ class Facts:
     entry: Entry | None = None
     attended: bool = False
     tool: Tool = field(default_factory=Tool)
+    times: Mapping[Offsets, Range] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -154,8 +157,8 @@ def _to_store(facts: Facts, offsets: Offsets) -> str:
     if offsets.last < facts.log.earliest:
         return f"the topic begins at {facts.log.earliest}, retention took them: keep more of it, and alert on lag"
     return (
-        f"the topic still has them: `warpmeter replay --topic {short(facts)}` stores their time again; "
-        "then look for who moved the group's offset"
+        f"the topic still has them: {_replay(facts, offsets)} stores their time again; then look for who moved the "
+        "group's offset"
     )
 
 
@@ -165,9 +168,17 @@ def _doubled(facts: Facts) -> Iterable[Finding]:
             "doubled",
             name(facts),
             f"two spans hold {overlap} ({overlap.count} offsets): their rows are stored twice",
-            f"`warpmeter replay --topic {short(facts)}` of that time stores it once; then look for who set the "
-            "group's offset, or whether two groups write to this store",
+            f"{_replay(facts, overlap)} stores them once; then look for who set the group's offset, or whether two "
+            "groups write to this store",
         )
+
+
+def _replay(facts: Facts, offsets: Offsets) -> str:
+    """The command that lands offsets again, with the hours where they are known."""
+    found = facts.times.get(offsets)
+    if found is None:
+        return f"`warpmeter replay --topic {short(facts)} --from … --to …`"
+    return f"`{command(short(facts), found)}`"
 
 
 def _position(facts: Facts) -> Iterable[Finding]:

@@ -52,6 +52,18 @@ def test_what_lands_is_the_same_in_table_and_rollups_and_what_is_taken_out_of_ei
     }
 
 
+def test_hours_that_differ_are_named(tables: Client) -> None:
+    land(tables, "gpu-samples", rows("gpu-samples", 9, uuid="I"), token(20, 29))
+    look = Counts(tables, TODAY)
+    rollup = next(each for each in ROLLUPS if each.name == "gpu_heatmap_1h" and each.raw == "count()")
+    day = datetime.fromtimestamp(NOW, UTC).date()
+    hour = int(NOW - 1) // 3600 * 3600
+    before = look.hours(rollup, day)
+    tables.command("DELETE FROM gpu_samples WHERE uuid = 'I'")
+    assert any(run.start <= hour < run.end for run in look.hours(rollup, datetime.fromtimestamp(hour, UTC).date()))
+    assert not any(run.start <= hour < run.end for run in before)
+
+
 def test_a_rollup_that_was_made_over_rows_is_compared_from_the_day_after(tables: Client) -> None:
     rollup = next(each for each in ROLLUPS if each.version)
     assert Counts(tables, date(2020, 1, 1)).whole_since(rollup) == date(2020, 1, 1)

@@ -1,5 +1,6 @@
 """What `warpmeter check` makes of what it sees: holes and what explains them, the group, pending spans, days."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import pytest
@@ -92,6 +93,16 @@ def test_a_hole_says_whether_it_can_still_be_filled(log: Log | None, remedy: str
     known = Facts(WHERE, UUID, book(holes=(Offsets(40, 44),)), log, settled(100))
     (finding,) = judged(known, [explained(Offsets(40, 44), 0)])
     assert remedy in finding.remedy
+
+
+def test_the_command_has_the_hours_where_they_are_known() -> None:
+    noon = int(datetime(2026, 6, 1, 12, tzinfo=UTC).timestamp())
+    known = facts(settled(100), book(holes=(Offsets(40, 44),), overlaps=(Offsets(8, 9),)))
+    known = replace(known, times={Offsets(40, 44): Range(noon, noon + 3600), Offsets(8, 9): Range(noon, noon + 7200)})
+    hole, twice = judged(known, [explained(Offsets(40, 44), 0)])
+    asked = "`warpmeter replay --topic gpu-samples --from 2026-06-01T12:00Z --to 2026-06-01T"
+    assert f"{asked}13:00Z`" in hole.remedy
+    assert f"{asked}14:00Z`" in twice.remedy
 
 
 def test_offsets_in_two_spans_are_doubled() -> None:
