@@ -1,6 +1,7 @@
 """The sink: a batch into its table as one block under its span's token, and what the store said, as a value."""
 
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -144,10 +145,12 @@ class ClickHouse:
         topics: Mapping[str, Topic],
         tables: Mapping[str, str],
         quorum: bool = False,
+        failed: Callable[[float], None] = lambda _: None,
     ) -> None:
         self._client = client
         self._topics = topics
         self._tables = tables
+        self._failed = failed
         extra: dict[str, str | int] = {"insert_quorum": "auto"} if quorum else {}
         self._settings = {name: insert_settings(topic) | extra for name, topic in topics.items()}
         self._columns = {name: columns(topic) for name, topic in topics.items()}
@@ -160,10 +163,11 @@ class ClickHouse:
         return self._put(f"{self._topics[topic].table}_judge", topic, joined(payloads), {})
 
     def _put(self, table: str, topic: str, body: bytes, extra: Mapping[str, str]) -> Result:
-        settings = {**self._settings[topic], **extra}
+        settings, since = {**self._settings[topic], **extra}, time.time()
         try:
             self._client().raw_insert(table, self._columns[topic], body, settings, "ProtobufList")
         except ClickHouseError as error:
+            self._failed(since)
             found = classified(table, code(error), cause(error))
             return self._naming_views(found) if isinstance(found, Broken) else found
         except OSError as error:

@@ -7,16 +7,20 @@ import logging
 import re
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import clickhouse_connect
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
+from warpmeter import tokens
 from warpmeter.settings import Store
 
-__all__ = ["Client", "ClickHouseError", "cause", "client", "connect", "reason"]
+__all__ = ["Client", "ClickHouseError", "cause", "client", "connect", "folder", "reason"]
 
+IN_MEMORY: Final = ("", "memory", ":memory:")
 _clients = threading.local()
 logging.getLogger("clickhouse_connect").addHandler(logging.NullHandler())  # its errors are raised as well
 
@@ -27,8 +31,10 @@ def connect(
     """A new client; `database` defaults to the setting. Raises ClickHouseError when the store cannot be reached.
 
     `patience_s` bounds each wait for a connection or an answer of a server: seconds, by default 10 and 300.
-    The caller owns it: one client for one thread at a time.
+    The caller owns it: one client for one thread at a time. An embedded engine's folder is put right before it opens.
     """
+    if (embedded := folder(store)) is not None:
+        tokens.forget_unless_open(embedded)
     waits = ("connect_timeout", "send_receive_timeout")
     patience: dict[str, Any] = {} if patience_s is None else dict.fromkeys(waits, patience_s)
     client: Client = clickhouse_connect.get_client(
@@ -39,6 +45,13 @@ def connect(
         **patience,
     )
     return client
+
+
+def folder(store: Store) -> Path | None:
+    """Where the engine in this process keeps its data; None for a server, and for an engine in memory."""
+    found = urlsplit(store.dsn)
+    where = found.netloc.rpartition("@")[2] or found.path
+    return Path(where) if found.scheme == "chdb" and where not in IN_MEMORY else None
 
 
 def client(store: Store) -> Client:

@@ -3,11 +3,22 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from tests.engine import EngineServer
+from tests.brokers import Broker
+from tests.engine import DATABASE, EngineServer
+from tests.ingest_bench import make_bench
+from tests.ingest_process import T0, IngestProcess, Table, migrated
+from tests.wait import until
+from warpmeter import tokens
+from warpmeter.consumers import status
+from warpmeter.consumers.ledger import Settled
+from warpmeter.settings import Settings
 
 
 class Crashing:
@@ -96,3 +107,67 @@ def test_a_record_that_was_cut_short_takes_no_other_with_it(engine: Crashing) ->
     engine.insert(1)
     engine.insert(3)
     assert engine.has() == [1, 3]
+
+
+def obstacle(engine: Crashing) -> Path:
+    """A file where the next part of odd numbers is to be: the system refuses to put a folder in its place."""
+    newest = max(int(part.name.split("_")[2]) for part in engine.path.glob("[01]_*_0"))
+    found = engine.path / f"1_{newest + 1}_{newest + 1}_0"
+    found.touch()
+    return found
+
+
+def test_an_engine_that_could_not_put_a_part_in_place_ends_and_takes_its_rows_when_they_come_again(
+    engine: Crashing,
+) -> None:
+    engine.insert(1, 2)
+    in_the_way = obstacle(engine)
+    with pytest.raises((ClickHouseError, OSError)):
+        engine.insert(3, 4)
+    assert engine.server.process.wait(30) == tokens.EXIT_AGAIN
+    assert "ends, to be started again" in engine.server.log.read_text()
+    in_the_way.unlink()
+    engine.server = EngineServer(engine.data)
+    for _ in range(2):
+        engine.insert(3, 4)
+        assert engine.has() == [1, 2, 3, 4]
+
+
+def test_an_insert_that_fails_before_its_token_ends_no_engine(engine: Crashing) -> None:
+    engine.insert(1, 2)
+    with pytest.raises(ClickHouseError), engine.server.client(write=True) as client:
+        client.command("INSERT INTO t SELECT throwIf(number = 3) + number FROM numbers(5)")
+    engine.insert(3)
+    assert engine.has() == [1, 2, 3]
+
+
+def settled(settings: Settings) -> int:
+    """How many messages the ledger says have landed."""
+    return sum(each.next for each in status.records(settings).values() if isinstance(each, Settled))
+
+
+@pytest.mark.long
+def test_a_consumer_whose_own_engine_could_not_put_a_part_in_place_ends_and_loses_nothing(
+    broker: Broker, topic_prefix: str, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    with closing(EngineServer(data)) as server:
+        at = make_bench(broker, migrated(server), topic_prefix, tmp_path)
+        with server.client() as client:
+            name = f"database = '{DATABASE}' AND name = 'gpu_samples'"
+            path = client.command(f"SELECT data_paths[1] FROM system.tables WHERE {name}")
+    in_the_way = Path(str(path)) / f"{datetime.fromtimestamp(T0, UTC):%Y%m%d}_1_1_0"
+    in_the_way.touch()
+    inside = replace(at.settings, store=replace(at.settings.store, dsn=f"chdb://{data}"))
+    at.feed.good(100)
+    with closing(IngestProcess(inside, at.log)) as process:
+        assert process.process.wait(60) == tokens.EXIT_AGAIN
+        assert "ends, to be started again" in process.said()
+    in_the_way.unlink()
+    with closing(IngestProcess(inside, at.log)) as process:
+        process.ready()
+        until(lambda: settled(at.settings) == 100, "all to be settled", 60)
+        assert process.stop() == 0
+    with closing(EngineServer(data)) as server:
+        at.table = Table(server, topic_prefix)
+        at.once()

@@ -1,16 +1,15 @@
 """`python -m warpmeter.engine FD`: the embedded engine as a process; `warpmeter engine` and `warpmeter up` start it.
 
-Exit codes: 0 after a clean stop, 75 when the disk is full (the same start succeeds once there is room), else 1.
+Exit codes: 0 after a clean stop, 75 when the same start succeeds again (once there is room, on a full disk; at once,
+after an insert that failed halfway: `tokens`), else 1.
 """
 
 import sys
-from typing import Final
 
 from warpmeter import launch, log, selfmetrics
 from warpmeter.engine.lock import NoRoomError, StartError
 from warpmeter.engine.server import EngineOptions, serve
-
-EXIT_LATER: Final = 75  # EX_TEMPFAIL of sysexits.h
+from warpmeter.tokens import EXIT_AGAIN
 
 
 def main() -> int:
@@ -26,7 +25,7 @@ def main() -> int:
         serve(options)
     except (StartError, OSError) as error:
         logger.error("cannot start", why=str(error))
-        return EXIT_LATER if isinstance(error, NoRoomError) else 1
+        return EXIT_AGAIN if isinstance(error, NoRoomError) else 1
     return 0
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
-from warpmeter import log
-from warpmeter.engine import lock, sandbox, tokens
+from warpmeter import log, tokens
+from warpmeter.engine import lock, sandbox
 from warpmeter.engine.answer import STALLED_S
 from warpmeter.engine.lock import StartError
 

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from typing import Any, Final
 
 import chdb
 
+from warpmeter import tokens
 from warpmeter.engine.access import reader_settings, refused_to_readers, write_configuration
 from warpmeter.engine.errors import BAD_ARGUMENTS, NOT_ENOUGH_SPACE, EngineError, from_engine, refuse
 from warpmeter.engine.lock import StartError
@@ -103,13 +105,15 @@ class Engine:
 
     @contextmanager
     def _connection(self, call: Call) -> Iterator[Any]:
-        connection = chdb.connect(self._address + "&readonly=2" * call.readonly)
+        connection, since = chdb.connect(self._address + "&readonly=2" * call.readonly), time.time()
         try:
             if call.readonly:
                 connection.query(self._as_reader, "TSV")
             self._enter(connection, call)
             yield connection
         except (RuntimeError, UnicodeDecodeError) as error:  # the latter: its message quotes bytes that are no text
+            if not call.readonly:
+                tokens.end_if_in_doubt(self._folder, since, "engine")
             raise self._with_room(from_engine(error, call.mark().decode())) from error
         finally:
             connection.close()
