@@ -53,12 +53,14 @@ def _locked(file: IO[str], within_s: float) -> bool:
 
 
 def is_held(folder: Path, group: str) -> bool:
-    """Whether a process holds the ledger of a group now."""
+    """Whether a process holds the ledger of a group now. Raises LedgerError when that cannot be told."""
     try:
         with _lock_path(folder, group).open() as file:
             return not _locked(file, 0.0)
     except FileNotFoundError:
         return False
+    except OSError as error:
+        raise LedgerError(f"cannot read the ledger in {folder}: {error.strerror}; let this user read it") from error
 
 
 def _record(entry: object) -> tuple[Partition, tuple[int, str]]:
@@ -95,13 +97,18 @@ def read_records(path: Path) -> dict[Partition, tuple[int, str]]:
 class FileLedger:
     """Records of `group` in `folder/ledger-<group>.json`.
 
-    Raises LedgerError when another process holds it, or when the file is not one.
+    Raises LedgerError when another process holds it, when the file is not one, or the folder cannot be used.
     """
 
     def __init__(self, folder: Path, group: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         self._path = ledger_path(folder, group)
-        self._lock = _lock_path(folder, group).open("w")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = _lock_path(folder, group).open("w")
+        except OSError as error:
+            what = "let this user write there, or set ingest.ledger_dir to another folder"
+            why = "it is no folder" if isinstance(error, FileExistsError) else error.strerror
+            raise LedgerError(f"cannot keep the ledger in {folder}: {why}; {what}") from error
         if not _locked(self._lock, LOCK_WITHIN_S):
             self._lock.close()
             raise LedgerError(f"another ingest process holds {self._path}: stop it first")

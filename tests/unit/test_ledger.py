@@ -31,7 +31,7 @@ from warpmeter.consumers.ledger import (
     encode,
     fits,
 )
-from warpmeter.consumers.ledger_file import FileLedger
+from warpmeter.consumers.ledger_file import FileLedger, is_held
 from warpmeter.consumers.ledger_kafka import KafkaLedger, classified
 from warpmeter.consumers.span import Partition, Span
 
@@ -101,6 +101,15 @@ def test_a_ledger_file_is_held_by_one_process(tmp_path: Path) -> None:
     FileLedger(tmp_path, "other group").close()
     first.close()
     FileLedger(tmp_path, "group").close()
+
+
+@pytest.mark.parametrize("name", ["file", "file/below"])
+def test_a_folder_that_cannot_be_used_stops_the_start_in_one_line(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(LedgerError, match=r"cannot keep the ledger in .*ingest.ledger_dir"):
+        FileLedger(tmp_path / name, "group")
+    with pytest.raises(LedgerError, match="cannot read the ledger"):
+        is_held(tmp_path / name, "group")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version":1}', '{"version":1,"records":[[1]]}'])
