@@ -16,7 +16,7 @@ from typing import Final
 
 from confluent_kafka import Consumer
 
-from warpmeter import bus, launch, log, selfmetrics, store
+from warpmeter import bus, launch, log, selfmetrics, store, tokens
 from warpmeter.clock import SystemClock
 from warpmeter.consumers.broker import BrokerError, connect
 from warpmeter.consumers.flight import Ports
@@ -70,7 +70,11 @@ def build(settings: Settings, worker: ThreadPoolExecutor) -> Loop:
     topics = subscription(settings)
     broker, consumer = connect(settings.kafka, settings.ingest)
     tables = {name: settings.store.local(topic.table) for name, topic in topics.items()}
-    clickhouse = ClickHouse(partial(store.client, settings.store), topics, tables, settings.store.insert_quorum)
+    embedded = store.folder(settings.store)
+    clickhouse = ClickHouse(
+        partial(store.client, settings.store), topics, tables, settings.store.insert_quorum,
+        lambda since: None if embedded is None else tokens.end_if_in_doubt(embedded, since, "ingest"),
+    )  # fmt: skip
     letters = KafkaLetters(bus.producer(settings.kafka), settings.kafka.topic_prefix)
     recorded = ledger(settings.ingest, consumer)
     ports = Ports(broker, recorded, clickhouse, clickhouse, letters, SystemClock(), Tool.of(settings))
