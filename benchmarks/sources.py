@@ -18,9 +18,8 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for `tests`, when run as a file
 
+from tests.unit.fakekernel import GENUINE_SAPPHIRE, MLX5, RATES, FakeKernel, FakePerf
 from tests.unit.fakesys import FakeSys, write
-from tests.unit.test_ethtool import MLX5, FakeKernel
-from tests.unit.test_perf import GENUINE_SAPPHIRE, RATES, FakePerf
 from warpmeter.producers.devices import DeviceSource
 from warpmeter.producers.ethtool import Adapters
 from warpmeter.producers.host import HostSource

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from tests.tables import ask, land
-from tests.unit.fakesys import write
-from tests.unit.test_ethtool import MLX5, FakeKernel
-from tests.unit.test_mounts import mountstats
-from tests.unit.test_perf import RATES, FakePerf, sapphire
+from tests.unit.fakekernel import MLX5, RATES, FakeKernel, FakePerf, sapphire
+from tests.unit.fakesys import mountstats, write
 from warpmeter.producers.devices import DeviceSource
 from warpmeter.producers.ethtool import Adapters
 from warpmeter.producers.mounts import MountSource

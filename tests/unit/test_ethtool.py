@@ -1,11 +1,8 @@
 """What adapters count: names by driver, adapters that change under us, drivers that hang."""
 
-import ctypes
 import errno
-import struct
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.fakekernel import MLX5, FakeKernel
 from tests.wait import until
 from warpmeter.producers import ethtool
 from warpmeter.producers.devices import DeviceSource
@@ -21,12 +19,6 @@ from warpmeter.producers.source import Sample
 from warpmeter.schemas.generated.device_samples_pb2 import Envelope
 from warpmeter.settings import Agent
 
-MLX5 = {
-    "rx_packets": 9, "rx_out_of_buffer": 3, "rx_discards_phy": 4, "tx_discards_phy": 5, "rx_pause_ctrl_phy": 100,
-    "tx_pause_ctrl_phy": 50, **{f"rx_prio{n}_pause": n for n in range(8)}, "rx_prio0_pause_duration": 999,
-    **{f"tx_prio{n}_pause": 2 * n for n in range(8)}, "rx_prio3_pause_transition": 888,
-    "tx_pause_storm_warning_events": 7, "tx_pause_storm_error_events": 1, "rx0_packets": 1, "ch0_events": 2,
-}  # fmt: skip
 BNXT = {
     "[0]: rx_discards": 9, "rx_total_ring_discards": 2, "rx_stat_discard": 3, "rx_pause_frames": 10,
     "tx_pause_frames": 20, "rx_pfc_frames": 999, **{f"rx_pfc_ena_frames_pri{n}": 1 for n in range(8)},
@@ -36,44 +28,6 @@ ICE = {
     "rx_dropped": 999, "rx_dropped.nic": 3, "link_xon_rx.nic": 1, "link_xoff_rx.nic": 2, "link_xon_tx.nic": 3,
     "link_xoff_tx.nic": 4, "rx_priority_0_xon.nic": 1, "rx_priority_0_xoff.nic": 2, "tx_dropped_link_down.nic": 5,
 }  # fmt: skip
-
-
-@dataclass
-class FakeKernel:
-    """The kernel's end of the ioctl: it follows the pointer in the ifreq and writes where that points to."""
-
-    nics: dict[str, Mapping[str, int]] = field(default_factory=dict)
-    refuse: dict[tuple[str, int], int] = field(default_factory=dict)
-    before: Callable[[str], None] = lambda _: None
-    strict: bool = True
-
-    def __call__(self, _: int, request: int, ifreq: bytes) -> None:
-        """ioctl(2)."""
-        assert request == 0x8946
-        name, address = struct.unpack("16sP16x", ifreq)
-        nic = name.rstrip(b"\0").decode()
-        (command,) = struct.unpack("=I", ctypes.string_at(address, 4))
-        self.before(nic)
-        if number := self.refuse.get((nic, command), 0 if nic in self.nics else errno.ENODEV):
-            raise OSError(number, "refused")
-        {0x37: self._count, 0x1B: self._names, 0x1D: self._values}[command](self.nics[nic], address)
-
-    @staticmethod
-    def _count(counters: Mapping[str, int], address: int) -> None:
-        ctypes.memmove(address + 16, struct.pack("=I", len(counters)), 4)
-
-    @staticmethod
-    def _names(counters: Mapping[str, int], address: int) -> None:
-        text = b"".join(name.encode().ljust(32, b"\0") for name in counters)
-        ctypes.memmove(address + 8, struct.pack("=I", len(counters)) + text, 4 + len(text))
-
-    def _values(self, counters: Mapping[str, int], address: int) -> None:
-        (asked,) = struct.unpack("=I", ctypes.string_at(address + 4, 4))
-        if self.strict and asked != len(counters):
-            ctypes.memmove(address + 4, struct.pack("=I", 0), 4)
-            return
-        values = struct.pack(f"={len(counters)}Q", *counters.values())
-        ctypes.memmove(address + 4, struct.pack("=I", len(counters)) + values, 4 + len(values))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.fakesys import FakeSys, write
+from tests.unit.fakesys import FakeSys, mountstats, write
 from tests.wait import until
 from warpmeter.producers import mounts
 from warpmeter.producers.mounts import Mount, MountSource, MountsRaw, sizes, sources, storage
@@ -20,29 +20,6 @@ from warpmeter.schemas.generated.device_samples_pb2 import Envelope
 from warpmeter.settings import Agent
 
 TS = 1_800_000_000.0
-
-MOUNTSTATS = """device /dev/sda1 mounted on / with fstype ext4
-device filer:/export/my\\040home mounted on /my\\040home with fstype nfs4 statvers=1.1
-\topts:\trw,vers=4.2,rsize=1048576,wsize=1048576,hard,proto=tcp
-\tage:\t100
-\tcaps:\tcaps=0x3ffbffff,wtmult=512,dtsize=1048576,bsize=0,namlen=255
-\tsec:\tflavor=1,pseudoflavor=1
-\tevents:\t1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27
-\tbytes:\t9 9 0 0 {read} {written} 3 4
-\tRPC iostats version: 1.1  p/v: 100003/4 (nfs)
-\txprt:\ttcp 788 1 1 0 0 100 100 0 100 0 2 0 0
-\tper-op statistics
-\t        NULL: 1 1 0 44 24 0 0 0 0
-\t        READ: {reads} {sent} 0 100 200 10 20 {read_ms} 0
-\t       WRITE: {writes} {writes} 0 100 200 10 20 {write_ms} 0
-\t     GETATTR: {others} {others} 0 100 200 10 20 {other_ms} 0
-"""
-
-
-def mountstats(**numbers: int) -> str:
-    """A page of /proc/self/mountstats with one NFS mount."""
-    names = ("read", "written", "reads", "sent", "writes", "read_ms", "write_ms", "others", "other_ms")
-    return MOUNTSTATS.format(**{name: numbers.get(name, 0) for name in names})
 
 
 @pytest.fixture

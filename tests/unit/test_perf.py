@@ -2,8 +2,7 @@
 
 import errno
 import resource
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.fakekernel import GENUINE_SAPPHIRE, RATES, FakePerf, pmu, sapphire
 from tests.unit.fakesys import FakeSys, write
 from warpmeter.producers.perf import PerfRaw, SocketSource, columns, growth, sources
-from warpmeter.producers.perf.kernel import CACHE, HARDWARE, RAW, Counted, Event
+from warpmeter.producers.perf.kernel import CACHE, HARDWARE, RAW, Counted
 from warpmeter.producers.perf.plan import Cpu, Group, cpu, plan
 from warpmeter.producers.perf.pmus import placed, terms
 from warpmeter.producers.source import Attribution, Reading, Sample, SourceError
@@ -21,77 +21,7 @@ from warpmeter.schemas.generated.device_samples_pb2 import Envelope
 from warpmeter.settings import Agent
 
 TS = 1_800_000_000.0
-GENUINE_SAPPHIRE = "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\nmodel name\t: Xeon"
 GENOA = "vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17"
-
-
-@dataclass
-class FakePerf:
-    """The kernel's counters: `rates` a second by counter, on each CPU; `share` of the time in which groups count."""
-
-    rates: Mapping[str, float] = field(default_factory=dict)
-    refuse: Callable[[Event, int], int] = lambda _, __: 0
-    share: Callable[[int], float] = lambda _: 1.0
-    seconds: float = 0.0
-    open_files: dict[int, tuple[Event, int, int]] = field(default_factory=dict)
-    offline: bool = False
-
-    def open(self, event: Event, cpu: int, group: int) -> int:
-        """See Perf."""
-        if number := self.refuse(event, cpu):
-            raise OSError(number, "refused")
-        descriptor = 100 + len(self.open_files)
-        self.open_files[descriptor] = (event, cpu, descriptor if group < 0 else group)
-        return descriptor
-
-    def start(self, descriptor: int) -> None:
-        """See Perf."""
-        assert self.open_files[descriptor][2] == descriptor
-
-    def read(self, descriptor: int, events: int) -> Counted:
-        """See Perf."""
-        if self.offline:
-            raise OSError(errno.ENODEV, "the counters are gone")
-        members = [event for event, _, leader in self.open_files.values() if leader == descriptor]
-        assert len(members) == events
-        share = self.share(self.open_files[descriptor][1])
-        values = tuple(round(self.rates.get(event.counter, 0.0) * self.seconds * share) for event in members)
-        return Counted(round(self.seconds * 1e9), round(self.seconds * 1e9 * share), values)
-
-    def close(self, descriptors: Sequence[int]) -> None:
-        """See Perf."""
-        for descriptor in descriptors:
-            del self.open_files[descriptor]
-
-
-RATES = {
-    "instructions": 3e9, "cycles": 2e9, "l2_loads": 1e8, "l2_misses": 2.5e7, "l3_loads": 2e7, "l3_misses": 1e7,
-    "stalls": 5e8, "stall_cycles": 2e9, "mem_read": 1e8, "mem_written": 5e7,
-}  # fmt: skip
-
-
-def sapphire(root: Path) -> FakeSys:
-    """Two sockets of two CPUs, two memory controllers whose events the kernel does not name."""
-    sys = FakeSys(root)
-    write(sys.proc / "cpuinfo", GENUINE_SAPPHIRE)
-    write(sys.proc / "sys/kernel/perf_event_paranoid", 2)
-    write(sys.sys / "devices/system/cpu/online", "0-3")
-    for number in range(4):
-        write(sys.sys / f"devices/system/cpu/cpu{number}/topology/physical_package_id", number // 2)
-    for number in range(2):
-        pmu(sys, f"uncore_imc_{number}", 80 + number, "0,2", event="config:0-7", umask="config:8-15,32-55")
-    return sys
-
-
-def pmu(sys: FakeSys, name: str, number: int, cpumask: str = "", **formats: str) -> Path:
-    """A unit that counts."""
-    folder = sys.sys / "bus/event_source/devices" / name
-    write(folder / "type", number)
-    if cpumask:
-        write(folder / "cpumask", cpumask)
-    for term, layout in formats.items():
-        write(folder / "format" / term, layout)
-    return folder
 
 
 def look(source: SocketSource, perf: FakePerf, seconds: float = 0.0) -> Sample[PerfRaw]:
