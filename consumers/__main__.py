@@ -75,7 +75,8 @@ def build(settings: Settings, worker: ThreadPoolExecutor) -> Loop:
         partial(store.client, settings.store), topics, tables, settings.store.insert_quorum,
         lambda since: None if embedded is None else tokens.end_if_in_doubt(embedded, since, "ingest"),
     )  # fmt: skip
-    letters = KafkaLetters(bus.producer(settings.kafka), settings.kafka.topic_prefix)
+    producer = bus.producer(settings.kafka, logger=bus.logger("ingest"))
+    letters = KafkaLetters(producer, settings.kafka.topic_prefix)
     recorded = ledger(settings.ingest, consumer)
     ports = Ports(broker, recorded, clickhouse, clickhouse, letters, SystemClock(), Tool.of(settings))
     framed = bool(settings.kafka.schema_registry_url)

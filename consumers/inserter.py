@@ -126,6 +126,9 @@ class Inserter:
         """What is held and not inserted: what comes again at the next start."""
         flight = self._flight
         told = [f"the store: {self._last_why}"] if self.away else []
+        if self._job is not None:
+            waited_s = self._ports.clock.monotonic() - self._job_since
+            told.append(f"the store has not answered for {waited_s:.0f} s")
         if flight is not None and flight.declared_at is not None:
             told.append(
                 f"{len(flight.batches)} declared spans are not known to be stored, and are inserted again first"

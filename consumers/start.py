@@ -6,6 +6,7 @@ Pure functions; the loop asks the broker and the store and acts.
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from warpmeter.consumers.ledger import Declared, Entry, Foreign, Settled
@@ -24,17 +25,21 @@ NAMED: Final = 8
 
 @dataclass(frozen=True)
 class Tool:
-    """How Kafka's own tool reaches the group; `secured`: the broker wants a login or TLS."""
+    """How Kafka's own tool reaches the group; `secured`: the broker wants a login or TLS. `ledger` is the file in the
+    group's place where there is one, which no tool can set."""
 
     bootstrap_servers: str = "HOST:PORT"
     group: str = "GROUP"
     secured: bool = False
+    ledger: Path | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> "Tool":
         """The one for these settings."""
         protocol = settings.kafka.options.get("security.protocol", "plaintext").lower()
-        return cls(settings.kafka.bootstrap_servers, settings.ingest.group, protocol != "plaintext")
+        folder, group = settings.ingest.ledger_dir, settings.ingest.group
+        ledger = None if folder is None else folder / f"ledger-{group}.json"
+        return cls(settings.kafka.bootstrap_servers, group, protocol != "plaintext", ledger)
 
     def to_set(self, offsets: Sequence[tuple[Partition, int]]) -> str:
         """The command that sets the group's offset of each partition, to be pasted into a shell."""
@@ -138,11 +143,17 @@ def jump(entry: Entry | None, last: int | None) -> tuple[int, int] | None:
 
 _WHY_NOT: Final = "going on would store rows twice, or leave some out"
 _TO_REPEAT: Final = "what is to be stored again is `warpmeter replay`'s, not the group's"
+_RESTORE: Final = (
+    "Stop all consumers and restore {}, as it was; or start the embedded broker anew: its topics begin again then, and "
+    "what they held and was not read is lost"
+)
 _STOP: Final = "Stop all consumers (a killed one counts for its session timeout)"
 
 
 def remedy(found: Sequence[Wrong], tool: Tool) -> str:
     """What is wrong with these partitions, all of them, and the command that lets ingest go on."""
+    if tool.ledger is not None:
+        return f"{'; '.join(each.why for each in found[:NAMED])}: {_WHY_NOT}. {_RESTORE.format(tool.ledger)}"
     if len(found) == 1 and found[0].otherwise:
         return f"{found[0].why}. {_STOP} and {found[0].otherwise}: {tool.to_set([(found[0].where, found[0].offset)])}"
     told = "; ".join(each.why + (f" ({each.otherwise})" if each.otherwise else "") for each in found[:NAMED])

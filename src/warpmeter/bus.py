@@ -48,14 +48,18 @@ def options(kafka: Kafka, *layers: Mapping[str, Value]) -> Options:
 
 
 def producer(
-    kafka: Kafka, extra: Mapping[str, Value] | None = None, on_error: Callable[[KafkaError], None] | None = None
+    kafka: Kafka,
+    extra: Mapping[str, Value] | None = None,
+    on_error: Callable[[KafkaError], None] | None = None,
+    logger: logging.Logger | None = None,
 ) -> Producer:
     """An idempotent producer; raises KafkaException for options that librdkafka refuses.
 
-    `on_error` is called from `poll()` with what is not about a single message: brokers away, a fatal state.
+    `on_error` is called from `poll()` with what is not about a single message: brokers away, a fatal state. `logger` is
+    as `consumer` has it.
     """
-    callback = {"error_cb": on_error} if on_error else {}
-    return Producer(options(kafka, PRODUCER, extra or {}) | callback)
+    own = ({"error_cb": on_error} if on_error else {}) | ({"logger": logger} if logger else {})
+    return Producer(options(kafka, PRODUCER, extra or {}) | own)
 
 
 def consumer(

@@ -21,7 +21,7 @@ from tests.wait import until
 from warpmeter import topics
 from warpmeter.cli import doctor
 from warpmeter.consumers import status
-from warpmeter.settings import Kafka, Settings
+from warpmeter.settings import Kafka, Log, Metrics, Settings
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
@@ -148,6 +148,21 @@ def test_one_copy_on_three_brokers_is_a_warning_and_on_one_is_said(
     assert "on a cluster of 3 brokers" in found.seen
     said = command(three, tmp_path, "topics")
     assert (said.returncode, "on a cluster of 3 brokers" in said.stderr) == (0, True), said.stderr
+
+
+def test_every_line_of_ingest_is_json_also_those_of_the_kafka_client(engine: EngineServer, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        kafka = Kafka(f"127.0.0.1:{free.getsockname()[1]}")
+    settings = replace(
+        Settings(), kafka=kafka, log=Log(format="json"), metrics=Metrics(ingest_port=0),
+        store=replace(Settings().store, dsn=engine_dsn(engine)),
+    )  # fmt: skip
+    with closing(IngestProcess(settings, tmp_path / "log")) as process:
+        until(lambda: "Connection refused" in process.said(), "the client to complain", SLOW_S)
+        process.stop(20)
+        lines = [json.loads(line) for line in process.said().splitlines()]
+    assert "kafka client" in {line["event"] for line in lines}
 
 
 def test_the_doctor_looks_at_the_disk_of_the_folder_that_is_named(tmp_path: Path) -> None:

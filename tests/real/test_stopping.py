@@ -1,6 +1,8 @@
 """Stopping in time, whatever else is away, slow or changing; and what was told twice to stop has lost nothing."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -20,6 +22,7 @@ from tests.real.test_store_faults import Bench, bench
 from tests.real.test_up import numbered
 from tests.real.up import free_port, up, warpmeter
 from tests.wait import until
+from warpmeter.consumers import status
 
 pytestmark = pytest.mark.timeout(300)
 WITHIN_S = 5.0
@@ -75,6 +78,30 @@ def test_while_the_store_hangs(at: Bench, gateway: Gateway) -> None:
         until(lambda: gateway.hits, "an insert to meet the fault")
         assert stopped(process) < WITHIN_S + SLACK_S
         gateway.fault = Fault.NONE  # the insert that hung goes to the engine now, beside the next consumer's
+    lands_once_after(at)
+
+
+@pytest.mark.kafka
+def test_an_unclean_stop_says_why_and_leaves_the_group_at_once(
+    kafka: Broker, engine: EngineServer, gateway: Gateway, topic_prefix: str, tmp_path: Path
+) -> None:
+    at = bench(kafka, engine, topic_prefix, tmp_path, gateway.port)
+    with closing(at.start(session_timeout_s=45.0)) as process:
+        at.feed.good(50)
+        at.table.reaches(at.feed.sent, process.ready())
+        gateway.fault = Fault.HANGS
+        at.feed.good(50)
+        until(lambda: gateway.hits, "an insert to meet the fault")
+        assert stopped(process) < WITHIN_S + SLACK_S
+        left = time.monotonic()
+        until(lambda: status.group_members(at.settings) == 0, "it to have left the group", 30)
+        assert time.monotonic() - left < 20
+        said = json.loads(process.said().splitlines()[-1])
+        assert (said["event"], said["clean"]) == ("stopped", False)
+        assert re.match(
+            r"the store has not answered for \d+ s; \d declared spans are not known to be stored", said["why"]
+        )
+        gateway.fault = Fault.NONE
     lands_once_after(at)
 
 

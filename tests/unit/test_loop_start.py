@@ -119,6 +119,13 @@ def test_the_command_that_sets_offsets_is_whole() -> None:
     assert " --group g --command-config client.properties --reset-offsets" in Tool.of(secured).to_set([(one, 7)])
 
 
+def test_a_ledger_in_a_file_is_no_tools_to_set() -> None:
+    settings = Settings(ingest=Ingest(group="g", ledger_dir=Path("/data/ledger")))
+    said = remedy([Wrong(Partition("t", 0), "the group's offset 3 of t[0] was set back", 9)], Tool.of(settings))
+    assert "restore /data/ledger/ledger-g.json" in said
+    assert "kafka-consumer-groups" not in said
+
+
 def test_of_many_partitions_some_are_told_of_and_the_command_is_for_all() -> None:
     found = [Wrong(Partition("t", number), f"partition {number} was set back", number + 1) for number in range(20)]
     said = remedy(found, Tool("k:9092", "g"))
