@@ -25,6 +25,7 @@ from warpmeter.consumers.replay.letters import Replayed, replay
 
 CHECKS = "CHECK agent_version != 'bad'"
 COMMAND = [sys.executable, "-m", "warpmeter", "dead-letters"]
+TOMBSTONE = "a tombstone: no value"
 HOPELESS = b"\xff\xff\xff"
 
 
@@ -195,6 +196,16 @@ def test_two_at_once_land_it_once(world: World) -> None:
     once(world)
 
 
+def a_tombstone(world: World) -> str:
+    """A letter as ingest writes it of a message without a value."""
+    life = world.value("SELECT any(topic_uuid) FROM dead_letters")
+    world.command(
+        "INSERT INTO dead_letters (topic, topic_uuid, partition, offset, ts, reason) "
+        f"VALUES ('{full(world)}', '{life}', 0, 987654, now64(3), '{TOMBSTONE}')"
+    )
+    return f"{full(world)}/0/987654"
+
+
 def test_the_command(world: World, tmp_path: Path) -> None:
     def run(*words: str, status: int = 0) -> bytes:
         environment = world.environment(tmp_path)
@@ -207,7 +218,12 @@ def test_the_command(world: World, tmp_path: Path) -> None:
     hopeless = listed[1]["example"]
     shown = json.loads(run("show", hopeless, "--json"))
     assert (shown["hex"], shown["rows"]) == (HOPELESS.hex(), [])
+    shown_reason = shown["reason"]
     assert run("show", hopeless, "--raw") == HOPELESS
+    for words in (("list",), ("list", "--each")):
+        assert hopeless in run(*words).decode(), "whole, on one line, in a pipe"
+    run("list", "--since", "soon", status=2)
+    assert run("list", "--topic", GPUS) == b"none\n"
     shown = run("show", listed[0]["example"].removeprefix(f"{world.settings.kafka.topic_prefix}.")).decode()
     assert "mended" in shown
     assert "version" in shown
@@ -218,3 +234,16 @@ def test_the_command(world: World, tmp_path: Path) -> None:
     assert (len(done["landed"]), [each["letter"] for each in done["refused"]]) == (9, [hopeless])
     once(world)
     assert json.loads(run("list", "--topic", GPUS, "--json")) == []
+    tombstone = a_tombstone(world)
+    try:
+        done = json.loads(run("replay", hopeless, tombstone, "--yes", "--json", status=1))
+        kept = world.query("SELECT reason, count() FROM dead_letters WHERE value = '' GROUP BY reason")
+    finally:
+        world.command("ALTER TABLE dead_letters DELETE WHERE value = ''")
+    assert kept == [(TOMBSTONE, 1)]
+    reasons = {each["letter"]: each["reason"] for each in done["refused"]}
+    assert reasons.pop(tombstone) == TOMBSTONE, "an empty value is all that is left of it"
+    assert reasons[hopeless] == shown_reason, "it is the same, and written again nowhere"
+    assert world.value("SELECT count() FROM dead_letters") == world.value(
+        "SELECT uniqExact(partition, offset) FROM dead_letters"
+    )

@@ -1,6 +1,8 @@
 """What commands print: whole names in any width, times that are read, `none` for nothing, what a letter may not be."""
 
+import os
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 import typer
@@ -11,11 +13,13 @@ from tests.tables import row
 from warpmeter import wire
 from warpmeter.cli import common, letters
 from warpmeter.cli.app import app
-from warpmeter.cli.replaying import as_json
+from warpmeter.cli.replaying import as_json, refuse_within_up
 from warpmeter.consumers.replay.compare import Hour, Standing
 from warpmeter.consumers.replay.letterbox import Content, Letter
 from warpmeter.consumers.replay.run import Outcome
 from warpmeter.schemas.topics import TOPICS
+from warpmeter.settings import Settings, Store
+from warpmeter.up.folder import Folder, Running
 
 LETTER = "warpmeter.a-long-prefix-of-somebody.device-samples/12/1234567890"
 
@@ -89,3 +93,18 @@ def test_a_replays_json_has_the_tables_names_and_iso_times() -> None:
     ]  # fmt: skip
     assert shown["after"] == [{"hour": "2027-01-15T08:00:00Z", "in_the_table": 9, "in_its_rollups": 9}]
     assert (shown["rows"], shown["messages"], shown["refused"]) == (9, 3, 1)
+
+
+def test_a_replay_under_up_is_told_where_its_engine_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Folder(tmp_path)
+    folder.prepare()
+    lock = folder.lock()
+    dsns = ("http://127.0.0.1:1", "http://writer:secret@127.0.0.1:1")
+    folder.announce(Running(os.getpid(), 1.0, "127.0.0.1:2", True, *dsns, "warpmeter", {}, {"ingest": os.getpid()}))
+    try:
+        refuse_within_up(Settings(store=Store(dsn=dsns[0])), tmp_path, dry_run=False)
+        with pytest.raises(typer.Exit):
+            refuse_within_up(Settings(store=Store(dsn=dsns[1])), tmp_path, dry_run=False)
+    finally:
+        os.close(lock)
+    assert f"--store chdb://{tmp_path}/engine ;" in capsys.readouterr().err
