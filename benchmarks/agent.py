@@ -1,9 +1,13 @@
-"""CPU and resident memory of the agent at 1 s, beside prometheus-node-exporter scraped at 1 s.
+"""CPU and resident memory of the agent at 1 s, beside prometheus-node-exporter scraped at 1 s and a scan of processes.
 
-Both on this host with 300 more processes, 16 of them jobs; the agent also watches 8 GPUs (the NVML stand-in through
-the real binding) and publishes to a real broker, which node-exporter does neither. Runs of the two take turns; CPU is
-the kernel's run time of all threads (`/proc/<pid>/task/*/schedstat`). Printed: the median of the runs, and the
-interval that holds the median with 95 % confidence (from ranks, so without a guess at the distribution).
+All on this host with 1,000 more processes, 16 of them jobs, and 16 more NICs; the agent also watches 8 GPUs (the NVML
+stand-in through the real binding), 8 RDMA ports and 8 NUMA nodes (made-up files), scrapes an exporter of 2,000 series
+every 10 s, and publishes to a real broker. `--plain`: 300 processes, no exporter, no NICs, ports or nodes.
+
+The scan is psutil's over all processes every 2 s, as often as the agent looks at them. Runs take turns; CPU is the
+kernel's run time of all threads (`/proc/<pid>/task/*/schedstat`). Printed: the median of the runs, and the interval
+that holds the median with 95 % confidence (from ranks, so without a guess at the distribution); then the CPU of the
+agent's threads, of which each source has one (`rdk:` are librdkafka's).
 """
 
 import argparse
@@ -17,19 +21,21 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for `tests`, when run as a file
 
+from benchmarks import crowd
 from tests.brokers import Tansu
 from tests.brokers.process import free_ports
 from tests.nvml import NvmlStub, Process
 from warpmeter import launch, topics
-from warpmeter.settings import Agent, Kafka, Log, Metrics, Settings
+from warpmeter.settings import Agent, Kafka, Log, Metrics, Scrape, Settings
 
 JOBS: Final = 16
 WARM_UP_S: Final = 4.0
@@ -38,15 +44,20 @@ MIB: Final = 1 << 20
 
 @dataclass(frozen=True)
 class Used:
-    """One run. `cpu`: milliseconds of CPU per second."""
+    """One run. `cpu`: milliseconds of CPU per second; `threads`: the same by the name of the thread."""
 
     cpu: float
     resident_mib: float
+    threads: Mapping[str, float] = field(default_factory=dict)
 
 
-def cpu_ns(pid: int) -> int:
-    """Run time of all threads of a process so far."""
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir())
+def cpu_ns(pid: int) -> Counter[str]:
+    """Run time of the threads of a process so far, by name."""
+    found: Counter[str] = Counter()
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError):  # a thread that just ended
+            found[(task / "comm").read_text().strip()] += int((task / "schedstat").read_text().split()[0])
+    return found
 
 
 def resident_mib(pid: int) -> float:
@@ -84,7 +95,10 @@ def measured(pid: int, seconds: float, each_second: str = "") -> Used:
             urllib.request.urlopen(each_second, timeout=5).read()
         deadline += 1
         time.sleep(max(0.0, deadline - time.monotonic()))
-    return Used((cpu_ns(pid) - before) / 1e6 / (time.monotonic() - began), resident_mib(pid))
+    used, took = cpu_ns(pid), time.monotonic() - began
+    used.subtract(before)
+    threads = {name: ns / 1e6 / took for name, ns in used.items()}
+    return Used(sum(threads.values()), resident_mib(pid), threads)
 
 
 def agent_run(settings: Settings, environment: dict[str, str], seconds: float) -> Used:
@@ -124,6 +138,13 @@ def exporter_run(binary: str, seconds: float) -> Used:
         exporter.wait(10)
 
 
+def scan_run(seconds: float) -> Used:
+    """One run of the scan of processes."""
+    with crowd.scanner() as pid:
+        time.sleep(WARM_UP_S)
+        return measured(pid, seconds)
+
+
 def interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
     """The ranks around the median that hold the true one with at least this confidence; all, when they are few."""
     ordered, n = sorted(values), len(values)
@@ -146,17 +167,45 @@ def line(name: str, runs: Sequence[Used]) -> str:
     )
 
 
+def by_thread(runs: Sequence[Used]) -> str:
+    """A line for each thread's name, dearest first."""
+    names = {name for run in runs for name in run.threads}
+    medians = {name: statistics.median(run.threads.get(name, 0.0) for run in runs) for name in names}
+    ordered = sorted(medians.items(), key=lambda item: -item[1])
+    return "\n".join(f"  {name:24} {ms:6.2f}" for name, ms in ordered)
+
+
+def agent_of(asked: argparse.Namespace, folder: Path, stack: ExitStack) -> Agent:
+    """Its settings, and around it all that they name."""
+    plain = Agent(host="bench", spool_dir=folder / "spool")
+    if asked.plain:
+        return plain
+    nics = stack.enter_context(crowd.nics(asked.nics))
+    if nics != asked.nics:
+        raise SystemExit(
+            f"{asked.nics} NICs wanted, {nics} could be made with `ip link`: run as root, or with --nics 0"
+        )
+    url = stack.enter_context(crowd.exporter(asked.series))
+    scrape = (Scrape(name="bench", url=url, period_s=10.0),)
+    return replace(plain, root=crowd.root(folder / "root", ports=8, nodes=8), scrape=scrape)
+
+
 def main() -> int:
     """Run and print one table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=11)
     parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--processes", type=int, default=300)
+    parser.add_argument("--processes", type=int, default=0, help="1000, or 300 with --plain")
     parser.add_argument("--gpus", type=int, default=8)
+    parser.add_argument("--nics", type=int, default=16)
+    parser.add_argument("--series", type=int, default=2000)
+    parser.add_argument("--plain", action="store_true", help="fewer processes and sources")
     asked = parser.parse_args()
+    asked.processes = asked.processes or (300 if asked.plain else 1000)
     exporter = shutil.which("prometheus-node-exporter")
     agents: list[Used] = []
     exporters: list[Used] = []
+    scans: list[Used] = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         broker = Tansu(folder / "tansu")
@@ -167,7 +216,7 @@ def main() -> int:
             gpu.set_processes(*(Process(pid, 1024 * MIB) for pid in pids[i :: asked.gpus]))
         kafka = Kafka(bootstrap_servers=broker.bootstrap_servers)
         topics.ensure(kafka)
-        agent = Agent(host="bench", spool_dir=folder / "spool")
+        agent = agent_of(asked, folder, stack)
         settings = Settings(
             kafka=kafka, agent=agent, log=Log(level="error"), metrics=Metrics(agent_port=free_ports(1)[0])
         )
@@ -175,6 +224,7 @@ def main() -> int:
             agents.append(agent_run(settings, stub.environment(), asked.seconds))
             if exporter is not None:
                 exporters.append(exporter_run(exporter, asked.seconds))
+            scans.append(scan_run(asked.seconds))
             print(f"run {run + 1} of {asked.runs}", file=sys.stderr)
     print(
         f"{asked.gpus} GPUs, {asked.processes} more processes, {asked.runs} runs of {asked.seconds:g} s, median (95 %)"
@@ -182,6 +232,9 @@ def main() -> int:
     print(f"{'':26} CPU ms per s (95 %)         resident MiB (95 %)")
     print(line("warpmeter agent", agents))
     print(line("prometheus-node-exporter", exporters) if exporters else "prometheus-node-exporter: not installed")
+    print(line("scan of processes, psutil", scans))
+    print("\nthreads of the agent, CPU ms per s")
+    print(by_thread(agents))
     return 0
 
 

@@ -4,8 +4,10 @@ The runner, not the source, stamps the time, bounds the read, and says how it we
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from threading import Event, Thread
-from typing import Any, Generic, Protocol
+from typing import Any, Final, Generic, Protocol
 
 from google.protobuf.message import Message
 
@@ -15,6 +17,8 @@ from warpmeter.producers import health
 from warpmeter.producers.health import Board
 from warpmeter.producers.schedule import Schedule, Tick
 from warpmeter.producers.source import AnySource, Health, Raw, Sample, Source, SourceError
+
+OWN_NAME: Final = Path("/proc/thread-self/comm")
 
 
 class Publisher(Protocol):
@@ -127,7 +131,7 @@ class Runner:
     def start(self) -> None:
         """Start a thread for each source. They are daemons: a read stuck in a driver does not hold the exit."""
         self._threads = [
-            Thread(target=loop.run, args=(self._stop,), name=loop.source.name, daemon=True) for loop in self.loops
+            Thread(target=_named, args=(loop, self._stop), name=loop.source.name, daemon=True) for loop in self.loops
         ]
         for thread in self._threads:
             thread.start()
@@ -145,3 +149,10 @@ class Runner:
         for thread in self._threads:
             thread.join(max(0.0, deadline - self._clock.monotonic()))
         return [thread.name for thread in self._threads if thread.is_alive()]
+
+
+def _named(loop: Loop[Any], stop: Event) -> None:
+    """Run with the source's name as the kernel's for the thread too, so that `top -H -p` shows what each costs."""
+    with suppress(OSError):
+        OWN_NAME.write_text(loop.source.name)
+    loop.run(stop)
