@@ -96,7 +96,8 @@ class History(Protocol):
     """What has landed, from `ingest_batches`."""
 
     def ready(self) -> Away | Broken | None:
-        """None when the tables are what they will be; Away while a migration changes them."""
+        """None when the tables are what they will be; Away while a migration changes them, Broken when it stands half
+        done."""
 
     def last(self, topic: str, uuid: str) -> Mapping[int, int] | Away | Broken:
         """Per partition, the last offset that landed of this life of the topic."""
@@ -203,7 +204,13 @@ class ClickHouse:
         rows = self._ask(schema_lock.AT_WORK, {})
         if isinstance(rows, Away | Broken):
             return rows
-        return Away(f"a migration is at work ({rows[0][0]}): inserts wait for it") if rows else None
+        match rows:
+            case [(by, 1)]:
+                return Broken(schema_lock.half_done(by))
+            case [(by, _)]:
+                return Away(f"a migration is at work ({by}): inserts wait for it")
+            case _:
+                return None
 
     def last(self, topic: str, uuid: str) -> Mapping[int, int] | Away | Broken:
         rows = self._ask(
@@ -243,7 +250,7 @@ class MemorySink:
     rows: dict[Span, tuple[bytes, ...]] = field(default_factory=dict)
     next_results: list[Result] = field(default_factory=list)
     lose_reply: bool = False
-    unready: Away | None = None
+    unready: Away | Broken | None = None
 
     def insert(self, batch: Batch) -> Result:
         if self.next_results and not isinstance(result := self.next_results.pop(0), Landed):

@@ -113,8 +113,8 @@ def replay(settings: Settings, asked: Asked, told: Told, now: Callable[[], float
 
 def _refuse_migration(client: store.Client) -> None:
     """It looks for members of the group under its lock, and we, being one, for the lock: the second sees the first."""
-    if rows := client.query(schema_lock.AT_WORK).result_rows:
-        raise ReplayError(f"a migration is at work ({rows[0][0]}): wait for it")
+    for by, half_done in client.query(schema_lock.AT_WORK).result_rows:
+        raise ReplayError(schema_lock.half_done(by) if half_done else f"a migration is at work ({by}): wait for it")
 
 
 def unfinished(client: store.Client, settings: Settings) -> list[Unfinished]:

@@ -24,7 +24,7 @@ from typing import Final, Literal
 
 from jinja2 import Environment, StrictUndefined
 
-from warpmeter.schema_lock import LOCK_FOR, PREFIX
+from warpmeter.schema_lock import HALF_DONE, LOCK_FOR, PREFIX
 from warpmeter.settings import Store
 from warpmeter.store import Client
 
@@ -261,26 +261,51 @@ def apply(
     `pending` names spans that were declared but have not landed: their replay must meet the very tables and views it
     met before, so nothing is changed while there is one. `busy` says who may declare more at any moment, None when
     nobody does; both are asked again under the lock, which a consumer that starts looks for before it inserts.
+    A migration that stands half done (`HALF_DONE`) is finished whatever is pending: ingest inserts nothing until then.
     Raises MigrationError on these, on another migration that is at work for longer than `wait_s`, and on what `check`
     refuses; ClickHouseError when a statement fails: run it again after mending the cause.
     """
-    if not plan(client, store):
+    if not plan(client, store) and half_done(client, store) is None:
         return ()
-    _refuse_writers(pending, busy)
+    _refuse_writers(client, store, pending, busy)
     _bootstrap(client, store)
     with _lock(client, store, wait_s):
         steps = plan(client, store)
         if steps:
-            _refuse_writers(pending, busy)
-        for step in steps:
-            report(step)
-            _run(client, store, step)
+            _refuse_writers(client, store, pending, busy)
+        with _marked(client, store, steps):
+            for step in steps:
+                report(step)
+                _run(client, store, step)
     return steps
 
 
-def _refuse_writers(pending: Callable[[], list[str]], busy: Callable[[], str | None]) -> None:
+def half_done(client: Client, store: Store) -> str | None:
+    """Who began a migration that stands half done (host and pid), or is at work on it; None when there is none."""
+    rows = client.query(
+        "SELECT comment FROM system.tables WHERE database = {database:String} AND name = {name:String}",
+        {"database": store.database, "name": HALF_DONE},
+    ).result_rows
+    return str(rows[0][0]) if rows else None
+
+
+@contextmanager
+def _marked(client: Client, store: Store, steps: Sequence[Step]) -> Iterator[None]:
+    """Say that the tables are half migrated until all steps are done; after an error, or a kill, it stays said."""
+    table = _lock_of(store, HALF_DONE)
+    if any(step.kind == "migration" for step in steps):
+        client.command(f"CREATE TABLE IF NOT EXISTS {table} (x UInt8) ENGINE = Memory COMMENT {literal(holder())}")
+    yield
+    client.command(f"DROP TABLE IF EXISTS {table}")
+
+
+def _refuse_writers(
+    client: Client, store: Store, pending: Callable[[], list[str]], busy: Callable[[], str | None]
+) -> None:
     if why := busy():
         raise MigrationError(why)
+    if half_done(client, store) is not None:
+        return
     if waiting := pending():
         raise MigrationError(
             f"{len(waiting)} span(s) are declared but not stored ({', '.join(waiting[:3])}): "

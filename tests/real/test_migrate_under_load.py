@@ -2,6 +2,7 @@
 and what was deleted lands again."""
 
 import re
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -11,13 +12,13 @@ from typing import Final
 
 import pytest
 
-from tests.brokers import Broker, KafkaCluster
+from tests.brokers import Broker, KafkaCluster, Tansu
 from tests.engine import EngineServer
-from tests.ingest_bench import Bench, make_bench
+from tests.ingest_bench import HALTED, Bench, make_bench
 from tests.ingest_process import GPUS, Feed, migrated
 from tests.wait import until
-from warpmeter import migrate
-from warpmeter.cli import migrating
+from warpmeter import launch, migrate
+from warpmeter.cli import doctor, migrating
 from warpmeter.consumers import status
 from warpmeter.consumers.audit.run import audit
 from warpmeter.settings import Settings
@@ -166,3 +167,30 @@ def test_what_was_deleted_lands_again_when_the_same_bytes_come_again(
                     client.command(f"DELETE FROM {table} WHERE 1")
             assert (at.table.rows(), rolled_up(at)) == (0, {0})
         process.stop(20)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(120)
+def test_after_a_killed_migration_ingest_halts_until_it_is_finished(
+    tansu: Tansu, topic_prefix: str, tmp_path: Path
+) -> None:
+    with closing(EngineServer(tmp_path / "data")) as server:
+        at = make_bench(tansu, server, topic_prefix, tmp_path)
+        server.make_database()
+        with (tmp_path / "killed.log").open("wb") as log:
+            assert launch.spawn("tests.real.killed_migration", at.settings, log=log).wait(60) == -signal.SIGKILL
+        at.feed.good(10)
+        with closing(at.start()) as process:
+            until(lambda: "a migration is at work" in process.said(), "ingest to wait for the lock", SLOW_S)
+            with server.client(write=True) as client:  # as after ten minutes
+                ((lock,),) = client.query("SELECT name FROM system.tables WHERE name LIKE 'schema_lock%'").result_rows
+                client.command(f"DROP TABLE {lock}")
+            assert process.ended() == HALTED
+            assert "the tables are half migrated" in process.said()
+            assert "run `warpmeter migrate`" in process.said()
+        found = doctor.tables(at.settings)
+        assert (found.verdict, "half done" in found.seen) == ("failed", True)
+        migrating.run(at.settings)
+        assert doctor.tables(at.settings).verdict == "ok"
+        settles(at)
+        at.once()

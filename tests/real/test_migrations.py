@@ -108,9 +108,27 @@ def test_a_consumer_that_came_since_the_first_look_is_seen_under_the_lock(
 
     with pytest.raises(MigrationError, match="ingest runs"):
         migrate.apply(admin, replace(empty, raw_ttl_days=2), busy=busy)
-    assert (locked, seen) == (0, [[], [(migrate.holder(),)]])
+    assert (locked, seen) == (0, [[], [(migrate.holder(), 0)]])
     assert ask(own_tables, AT_WORK) == []
     assert migrate.plan(admin, replace(empty, raw_ttl_days=2))
+
+
+def test_a_migration_that_met_an_error_stands_half_done_until_it_is_run_again(
+    empty: Store, admin: Client, own_tables: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = migrate.migrations()
+    later = f"{len(files) + 1:04}_later"
+    monkeypatch.setattr(
+        migrate, "migrations", lambda: (*files, migrate.Script(later, "SELECT no_such", len(files) + 1))
+    )
+    with pytest.raises(ClickHouseError):
+        migrate.apply(admin, empty)
+    assert ask(own_tables, AT_WORK) == [(migrate.holder(), 1)] == [(migrate.half_done(admin, empty), 1)]
+    monkeypatch.setattr(migrate, "migrations", lambda: files)
+    with pytest.raises(MigrationError, match="ingest runs"):
+        migrate.apply(admin, empty, busy=lambda: "ingest runs")
+    migrate.apply(admin, empty, pending=lambda: ["gpu-samples/0: 5-9"])
+    assert (ask(own_tables, AT_WORK), migrate.half_done(admin, empty)) == ([], None)
 
 
 def test_pending_spans_do_not_matter_when_there_is_nothing_to_change(

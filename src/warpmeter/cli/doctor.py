@@ -149,10 +149,14 @@ def tables(settings: Settings) -> Finding:
         with store.connect(settings.store, database="default") as client:
             steps = migrate.plan(client, settings.store)
             new = not migrate.recorded(client, settings.store)
+            left = migrate.half_done(client, settings.store)
     except store.ClickHouseError:
         return Finding("tables", "failed", "the store does not answer", "see clickhouse")
     except migrate.MigrationError as error:
         return Finding("tables", "failed", str(error), "ingest waits until then")
+    if left is not None:
+        seen = f"a migration stands half done, or is at work ({left} began it): ingest does not insert"
+        return Finding("tables", "failed", seen, "warpmeter migrate, unless it is at work")
     if new:
         seen = f"database {settings.store.database} has no tables of warpmeter: ingest cannot start"
         return Finding("tables", "failed", seen, "warpmeter migrate")
