@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from tests.brokers import Broker
 from tests.engine import DATABASE, EngineServer
 from tests.ingest_bench import make_bench
-from tests.ingest_process import T0, IngestProcess, Table, migrated
+from tests.ingest_process import IngestProcess, Table, migrated
 from tests.wait import until
 from warpmeter import tokens
 from warpmeter.consumers import status
@@ -156,17 +155,22 @@ def test_a_consumer_whose_own_engine_could_not_put_a_part_in_place_ends_and_lose
         with server.client() as client:
             name = f"database = '{DATABASE}' AND name = 'gpu_samples'"
             path = client.command(f"SELECT data_paths[1] FROM system.tables WHERE {name}")
-    in_the_way = Path(str(path)) / f"{datetime.fromtimestamp(T0, UTC):%Y%m%d}_1_1_0"
-    in_the_way.touch()
     inside = replace(at.settings, store=replace(at.settings.store, dsn=f"chdb://{data}"))
-    at.feed.good(100)
     with closing(IngestProcess(inside, at.log)) as process:
-        assert process.process.wait(60) == tokens.EXIT_AGAIN
+        at.feed.good(20)
+        until(lambda: settled(at.settings) == 20, "the first to be settled", 60)
+        newest = max(Path(str(path)).glob("2*_*_*_*"), key=lambda part: int(part.name.split("_")[2])).name
+        day, _, last, _ = newest.split("_")
+        in_the_way = [Path(str(path)) / f"{day}_{number}_{number}_0" for number in range(int(last) + 1, int(last) + 4)]
+        for each in in_the_way:
+            each.touch()
+        at.feed.good(100)
+        assert process.ended(60) == tokens.EXIT_AGAIN
         assert "ends, to be started again" in process.said()
-    in_the_way.unlink()
+    for each in in_the_way:
+        each.unlink()
     with closing(IngestProcess(inside, at.log)) as process:
-        process.ready()
-        until(lambda: settled(at.settings) == 100, "all to be settled", 60)
+        until(lambda: settled(at.settings) == 120, "all to be settled", 60)
         assert process.stop() == 0
     with closing(EngineServer(data)) as server:
         at.table = Table(server, topic_prefix)
