@@ -93,6 +93,12 @@ class LedgerError(Exception):
     """The ledger cannot be read; the message says what to do."""
 
 
+class LedgerFolderError(LedgerError):
+    """The folder of its file cannot be used: somebody must act."""
+
+    exit_status = 78
+
+
 class Ledger(Protocol):
     """One record a partition, replaced by each write; several partitions are written together or not at all."""
 

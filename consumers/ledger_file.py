@@ -17,6 +17,7 @@ from warpmeter.consumers.ledger import (
     Entry,
     Foreign,
     LedgerError,
+    LedgerFolderError,
     Outcome,
     Retry,
     Settled,
@@ -60,7 +61,9 @@ def is_held(folder: Path, group: str) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise LedgerError(f"cannot read the ledger in {folder}: {error.strerror}; let this user read it") from error
+        raise LedgerFolderError(
+            f"cannot read the ledger in {folder}: {error.strerror}; let this user read it"
+        ) from error
 
 
 def _record(entry: object) -> tuple[Partition, tuple[int, str]]:
@@ -108,7 +111,7 @@ class FileLedger:
         except OSError as error:
             what = "let this user write there, or set ingest.ledger_dir to another folder"
             why = "it is no folder" if isinstance(error, FileExistsError) else error.strerror
-            raise LedgerError(f"cannot keep the ledger in {folder}: {why}; {what}") from error
+            raise LedgerFolderError(f"cannot keep the ledger in {folder}: {why}; {what}") from error
         if not _locked(self._lock, LOCK_WITHIN_S):
             self._lock.close()
             raise LedgerError(f"another ingest process holds {self._path}: stop it first")

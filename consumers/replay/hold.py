@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from warpmeter import bus
-from warpmeter.consumers.ledger import Entry, Ledger, LedgerError
+from warpmeter.consumers.ledger import Entry, Ledger, LedgerError, LedgerFolderError
 from warpmeter.consumers.ledger_file import FileLedger
 from warpmeter.consumers.ledger_kafka import KafkaLedger
 from warpmeter.consumers.replay.errors import ReplayError
@@ -80,6 +80,8 @@ def _file_held(settings: Settings, partitions: Sequence[Partition]) -> Iterator[
     assert settings.ingest.ledger_dir is not None
     try:
         ledger = FileLedger(settings.ingest.ledger_dir, settings.ingest.group)
+    except LedgerFolderError as error:
+        raise ReplayError(str(error), error.exit_status) from error
     except LedgerError as error:
         raise ReplayError(f"{error}; a replay needs ingest to stand still") from error
     with closing(ledger):

@@ -4,16 +4,20 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import typer
 from confluent_kafka.admin import OffsetSpec
 
 from tests.brokers import Broker
 from tests.engine import EngineServer
+from tests.ingest_bench import HALTED
 from tests.ingest_process import IngestProcess
 from tests.replay_world import GPUS, HOSTS, JOBS, Crash, Watching, World
 from tests.wait import until
 from warpmeter import bus, queries, store
+from warpmeter.cli import common
 from warpmeter.consumers import status
 from warpmeter.consumers.audit.run import audit
 from warpmeter.consumers.ledger import Declared, Settled
@@ -21,8 +25,10 @@ from warpmeter.consumers.ledger_file import FileLedger
 from warpmeter.consumers.replay import book, rollups, staging, totals
 from warpmeter.consumers.replay.errors import ReplayError
 from warpmeter.consumers.replay.hours import HOUR_S, widened
+from warpmeter.consumers.replay.run import Asked, replay
 from warpmeter.consumers.sink import ONE_BLOCK
 from warpmeter.consumers.span import Partition, Span
+from warpmeter.schemas.topics import TOPICS
 
 
 @pytest.fixture(scope="module")
@@ -206,6 +212,18 @@ def test_it_refuses_while_ingest_is_at_work(world: World) -> None:
 
 
 @pytest.mark.long
+def test_a_folder_of_the_ledger_that_cannot_be_used_is_one_line_and_somebodys_to_mend(
+    world: World, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    elsewhere = replace(world.settings, ingest=replace(world.settings.ingest, ledger_dir=tmp_path / "file"))
+    with pytest.raises(ReplayError, match=r"^cannot keep the ledger in .* it is no folder") as refused:
+        replay(elsewhere, Asked(TOPICS[GPUS], world.wanted), Watching())
+    with pytest.raises(typer.Exit) as ended, common.explained(ReplayError):
+        raise refused.value
+    assert ended.value.exit_code == HALTED
+
+
 def test_the_book_is_mended_with_what_was_in_no_span_or_in_two(world: World) -> None:
     span = (
         "SELECT topic_uuid, partition, first, last FROM ingest_batches WHERE table = 'gpu_samples' AND rows > 8 LIMIT 1"

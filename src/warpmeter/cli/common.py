@@ -41,7 +41,7 @@ def fail(message: str, code: int = 1) -> NoReturn:
 
 @contextmanager
 def explained(*expected: type[Exception]) -> Iterator[None]:
-    """Turn the errors that a command expects into a message and exit status 1."""
+    """Turn the errors that a command expects into a message and exit status 1, or the error's `exit_status`."""
     try:
         yield
     except KeyboardInterrupt:
@@ -49,7 +49,7 @@ def explained(*expected: type[Exception]) -> Iterator[None]:
     except Exception as error:
         if not isinstance(error, (*expected, UpError, config.ConfigError)):
             raise
-        fail(_said(error))
+        fail(_said(error), getattr(error, "exit_status", 1))
 
 
 def _said(error: Exception) -> str:
