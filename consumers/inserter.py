@@ -39,7 +39,7 @@ SLOW_S: Final = 2.0
 SHORT_S: Final = 0.02
 LAST_BATCHES: Final = 8
 LEAST_S: Final = 0.3
-"""At the end: so many batches go in one flight, and one needs so many seconds at least."""
+"""At the end: so many batches go in one flight at most, which needs so many seconds at least."""
 
 STORE_ERRORS = selfmetrics.counter("warpmeter_ingest_store_errors_total")
 BUSY_SINCE = selfmetrics.gauge("warpmeter_ingest_busy_since_timestamp_seconds")
@@ -113,9 +113,14 @@ class Inserter:
         return self._cannot_begin() and self._job is None and (self._flight is None or self._flight.declared_at is None)
 
     def _cannot_begin(self) -> bool:
-        if self._deadline is None:
-            return False
-        return self._deadline - self._ports.clock.monotonic() < max(self._batch_s * LAST_BATCHES, LEAST_S)
+        return self._deadline is not None and self._fitting(self._deadline) == 0
+
+    def _fitting(self, deadline: float) -> int:
+        """How many batches can be in by then, each in twice the time of those of the last flight; never many."""
+        left_s = deadline - self._ports.clock.monotonic()
+        if left_s < LEAST_S:
+            return 0
+        return min(LAST_BATCHES, int(left_s / max(2 * self._batch_s, LEAST_S / LAST_BATCHES)))
 
     def note_landed(self) -> None:
         """Take note of what the flight under way has landed so far."""
@@ -185,7 +190,7 @@ class Inserter:
         return lambda: self._pilot.insert(flight)
 
     def _new_flight(self) -> Flight | None:
-        ready = self._lanes.ready()[: None if self._deadline is None else LAST_BATCHES]
+        ready = self._lanes.ready()[: None if self._deadline is None else self._fitting(self._deadline)]
         self._flight_since = self._ports.clock.monotonic()
         self._flight_size = len(ready)
         holds = {lane.where: lane.hold for lane in ready}
@@ -194,8 +199,9 @@ class Inserter:
     def _declare(self, flight: Flight) -> bool:
         """Declare in this thread; True when the flight may insert."""
         if self._deadline is not None and flight.declared_at is None:
-            flight.returned[:0] = flight.batches[LAST_BATCHES:]
-            del flight.batches[LAST_BATCHES:]
+            fitting = max(1, self._fitting(self._deadline))
+            flight.returned[:0] = flight.batches[fitting:]
+            del flight.batches[fitting:]
         match self._pilot.declare(flight):
             case Done():
                 flight.stage = "insert"
