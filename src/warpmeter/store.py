@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import clickhouse_connect
 from clickhouse_connect.driver.client import Client
-from clickhouse_connect.driver.exceptions import ClickHouseError
+from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
 
 from warpmeter import tokens
 from warpmeter.settings import Store
@@ -34,7 +34,7 @@ def connect(
     The caller owns it: one client for one thread at a time. An embedded engine's folder is put right before it opens.
     """
     if (embedded := folder(store)) is not None:
-        tokens.forget_unless_open(embedded)
+        _put_right(embedded)
     waits = ("connect_timeout", "send_receive_timeout")
     patience: dict[str, Any] = {} if patience_s is None else dict.fromkeys(waits, patience_s)
     client: Client = clickhouse_connect.get_client(
@@ -45,6 +45,13 @@ def connect(
         **patience,
     )
     return client
+
+
+def _put_right(folder: Path) -> None:
+    try:
+        tokens.forget_unless_open(folder)
+    except OSError as error:
+        raise OperationalError(f"cannot open {folder}: {error.strerror}; let this user write there") from error
 
 
 def folder(store: Store) -> Path | None:

@@ -14,10 +14,10 @@ from tests.engine import DATABASE, EngineServer
 from tests.ingest_bench import make_bench
 from tests.ingest_process import IngestProcess, Table, migrated
 from tests.wait import until
-from warpmeter import tokens
+from warpmeter import store, tokens
 from warpmeter.consumers import status
 from warpmeter.consumers.ledger import Settled
-from warpmeter.settings import Settings
+from warpmeter.settings import Settings, Store
 
 
 class Crashing:
@@ -175,3 +175,10 @@ def test_a_consumer_whose_own_engine_could_not_put_a_part_in_place_ends_and_lose
     with closing(EngineServer(data)) as server:
         at.table = Table(server, topic_prefix)
         at.once()
+
+
+def test_a_folder_that_cannot_be_put_right_before_it_opens_is_an_error_of_the_store(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "status").mkdir()
+    with pytest.raises(ClickHouseError, match=f"cannot open {tmp_path}"):
+        store.connect(Store(dsn=f"chdb://{tmp_path}"))
