@@ -169,6 +169,7 @@ class ProcessTable:
             stat = parse_stat(files.read(f"{self._proc}/{pid}/stat"))
         except (OSError, ValueError):
             self.processes.pop(pid, None)
+            self._inodes.pop(pid, None)  # one that is still there then, and only could not be read, counts as new
             return False
         if stat.kernel or stat.ended:
             self.processes.pop(pid, None)

@@ -99,6 +99,19 @@ def test_kernel_threads_are_no_processes(proc: FakeProc) -> None:
     assert set(table(proc).processes) == {1, 10, 20, 30}
 
 
+def test_a_process_that_could_not_be_read_once_is_found_again(proc: FakeProc) -> None:
+    made = table(proc)
+    stat = proc.proc / "30/stat"
+    right = stat.read_text()
+    stat.write_text("nonsense")
+    for _ in range(6):  # within ten seconds its turn comes
+        made.refresh()
+    assert 30 not in made.processes
+    stat.write_text(right)
+    assert made.refresh()
+    assert made.processes[30].tree_id == "systemd/sshd/bash/python3"
+
+
 def test_what_is_known_is_not_read_again_but_in_turn(proc: FakeProc, reads: list[str]) -> None:
     made = table(proc)
     for _ in range(4):
