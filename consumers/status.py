@@ -101,7 +101,7 @@ def standing(settings: Settings, problems: list[str]) -> tuple[list[Mapping[str,
         begins = offsets(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         ends = offsets(admin, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
     except KafkaException as error:
-        problems.append(bus.said(error, settings.kafka))
+        problems.append(f"broker: {bus.said(error, settings.kafka)}")
         return [], {}
     if not ids:
         problems.append("none of the topics is there: run `warpmeter topics --create`")
