@@ -27,12 +27,13 @@ from warpmeter.wire import unpack
 
 @dataclass(frozen=True)
 class Read:
-    """One message of the bus, decoded."""
+    """One message of the bus, decoded. `at`: its timestamp, UTC seconds, from when it was handed to the producer."""
 
     topic: str
     key: bytes
     headers: Mapping[str, bytes]
     rows: Sequence[Any]
+    at: float = 0.0
 
 
 class Reader:
@@ -65,7 +66,7 @@ class Reader:
             assert isinstance(key, bytes)
             topic = name.removeprefix(self._prefix)
             headers: dict[str, Any] = dict(message.headers() or [])
-            self.messages.append(Read(topic, key, headers, unpack(TOPICS[topic], value)))
+            self.messages.append(Read(topic, key, headers, unpack(TOPICS[topic], value), message.timestamp()[1] / 1000))
 
     def rows(self, topic: str) -> list[Any]:
         """Rows of one topic read so far, in order."""
