@@ -218,7 +218,7 @@ def troubles(world: World) -> dict[str, Trouble]:
     }
 
 
-SHARED = {"numa garbled": (), "stat garbled": ("numa", "jobs")}
+SHARED = {"stat garbled": ("numa", "jobs")}
 """Sources that read the file as well, so are concerned themselves."""
 CASES = (
     "nobody",  # what the machine itself makes late
