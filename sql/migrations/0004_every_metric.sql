@@ -150,7 +150,8 @@ ALTER TABLE {{ name(table) }} {{ on_cluster }}
 {% endfor %}
 {% endmacro %}
 
-{% macro throttled(bits) %}arrayFilter((name, bit) -> bitAnd(ifNull({{ bits }}, 0), bit) != 0, ['gpu_idle', 'applications_clocks_setting', 'sw_power_cap', 'hw_slowdown', 'sync_boost', 'sw_thermal_slowdown', 'hw_thermal_slowdown', 'hw_power_brake_slowdown', 'display_clock_setting'], [1, 2, 4, 8, 16, 32, 64, 128, 256]){% endmacro %}
+{# One argument a lambda: a table with one of two in an ALIAS could never be altered again ("Recursive lambda"). #}
+{% macro throttled(bits) %}arrayMap(bit -> transform(bit, [0, 1, 2, 3, 4, 5, 6, 7, 8], ['gpu_idle', 'applications_clocks_setting', 'sw_power_cap', 'hw_slowdown', 'sync_boost', 'sw_thermal_slowdown', 'hw_thermal_slowdown', 'hw_power_brake_slowdown', 'display_clock_setting'], concat('bit_', toString(bit))), bitPositionsToArray(ifNull({{ bits }}, 0))){% endmacro %}
 
 {% macro ratios(metrics) %}
 {% for column, type, codec, si, factor, meaning in metrics if column.endswith("_permille") %}
