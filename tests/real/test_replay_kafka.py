@@ -78,15 +78,22 @@ class Starting(Watching):
             self.taken = self.process.said()
 
 
+def taken(log: str) -> set[str]:
+    """The topics of which partitions were taken, by a process's log."""
+    events = [json.loads(line) for line in log.splitlines() if line.startswith("{") and line.endswith("}")]
+    return {topic for event in events if event["event"] == "partitions taken" for topic in event["topics"]}
+
+
 def test_ingest_that_is_started_meanwhile_waits_for_its_end(world: World) -> None:
     """It gets the topics that are not replayed at once, and the one that is once the replay is done."""
     starting = Starting(world)
     world.replay(GPUS, starting)
     assert starting.process is not None
     with closing(starting.process) as process:
-        assert f"{HOSTS}[0]" in starting.taken
-        assert GPUS not in starting.taken.partition('"partitions"')[2]
-        until(lambda: GPUS in process.said().partition('"partitions"')[2], "the replayed topic", 40)
+        assert f"{world.settings.kafka.topic_prefix}.{HOSTS}" in taken(starting.taken)
+        replayed = f"{world.settings.kafka.topic_prefix}.{GPUS}"
+        assert replayed not in taken(starting.taken)
+        until(lambda: replayed in taken(process.said()), "the replayed topic", 40)
         assert process.stop() == 0
 
 
