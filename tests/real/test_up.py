@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.python import PYTHON
-from tests.real.up import Up, free_port, up, warpmeter
+from tests.real.up import Up, environment, free_port, up, warpmeter
 from tests.wait import until
 from warpmeter import bus, topics, wire
 from warpmeter.schemas.generated.host_samples_pb2 import Envelope
@@ -52,8 +52,15 @@ def mean_cores(process: psutil.Process) -> float:
 
 def command(running: Up, *arguments: str) -> str:
     """What a command says about a running `up`."""
+    done = tried(running, *arguments)
+    done.check_returncode()
+    return done.stdout
+
+
+def tried(running: Up, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """A command about a running `up`, whatever comes of it."""
     line = warpmeter(*arguments, "--data", str(running.data))
-    return subprocess.run(line, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(line, capture_output=True, text=True, timeout=60, env=environment(running.kafka), check=False)
 
 
 def numbered(kafka: Kafka, first: int, count: int) -> None:
@@ -119,6 +126,8 @@ def test_the_commands_find_what_runs(running: Up, bus_of: Kafka | None) -> None:
     until(lambda: running.value("SELECT count() FROM host_samples") > 0, "the first sample")
     rows = json.loads(command(running, "sql", "SELECT count() AS n FROM host_samples", "--format", "JSON"))
     assert int(rows["data"][0]["n"]) > 0
+    # While the group is forming, status says so and ends with 1.
+    until(lambda: tried(running, "status").returncode == 0, "a group", 60)
     status = json.loads(command(running, "status", "--json"))
     own = {"broker"} if bus_of is None else set()
     assert {part["name"] for part in status["parts"]} == {"engine", "ingest", "agent"} | own

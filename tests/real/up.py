@@ -63,6 +63,12 @@ def warpmeter(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "warpmeter", *arguments]
 
 
+def environment(bus: Kafka) -> dict[str, str]:
+    """The variables with which `up`, and the commands that look at it, use a prefix and group of their own."""
+    own = {"WARPMETER_KAFKA__TOPIC_PREFIX": bus.topic_prefix, "WARPMETER_INGEST__GROUP": f"{bus.topic_prefix}-ingest"}
+    return {**os.environ, **own}
+
+
 @contextmanager
 def up(
     data: Path, options: Sequence[str] = (), ports: tuple[int, int] | None = None, kafka: Kafka | None = None
@@ -74,15 +80,11 @@ def up(
     broker, http = ports or (free_port(), free_port())
     bus = kafka or Kafka(bootstrap_servers=f"127.0.0.1:{broker}")
     options = [*options, *(["--bootstrap-servers", bus.bootstrap_servers] if kafka else [])]
-    prefix = {
-        "WARPMETER_KAFKA__TOPIC_PREFIX": bus.topic_prefix,
-        "WARPMETER_INGEST__GROUP": f"{bus.topic_prefix}-ingest",
-    }
     data.mkdir(parents=True, exist_ok=True)
     said = data.parent / f"{data.name}.said"
     line = warpmeter("up", "--data", str(data), "--broker-port", str(broker), "--http-port", str(http), *options)
     with said.open("wb") as terminal:
-        process = subprocess.Popen(line, stdout=terminal, stderr=terminal, env={**os.environ, **prefix})
+        process = subprocess.Popen(line, stdout=terminal, stderr=terminal, env=environment(bus))
     running = Up(process, data, broker, http, said, bus)
     try:
         until(lambda: READY in said.read_text() or process.poll() is not None, "up to be ready", 60)
