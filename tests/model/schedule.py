@@ -3,6 +3,7 @@
 What makes no sense at its moment (a crash of what does not run) does nothing.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
@@ -117,7 +118,7 @@ class Serve:
 
 
 @dataclass(frozen=True)
-class _OfProcess:
+class _OfProcess(ABC):
     """What happens to one process, if it runs."""
 
     slot: int
@@ -127,9 +128,9 @@ class _OfProcess:
         if process is not None and not process.ended:
             self.befall(world, process)
 
+    @abstractmethod
     def befall(self, world: World, process: Process) -> None:
         """Let it happen to that one."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
