@@ -192,8 +192,8 @@ def agent_of(asked: argparse.Namespace, folder: Path, stack: ExitStack) -> Agent
     return replace(plain, root=crowd.root(folder / "root", ports=8, nodes=8), scrape=scrape)
 
 
-def main() -> int:
-    """Run and print one table."""
+def options() -> argparse.Namespace:
+    """What is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=11)
     parser.add_argument("--seconds", type=float, default=20)
@@ -204,6 +204,12 @@ def main() -> int:
     parser.add_argument("--plain", action="store_true", help="fewer processes and sources")
     asked = parser.parse_args()
     asked.processes = asked.processes or (300 if asked.plain else 1000)
+    return asked
+
+
+def main() -> int:
+    """Run and print one table."""
+    asked = options()
     exporter = shutil.which("prometheus-node-exporter")
     agents: list[Used] = []
     exporters: list[Used] = []
