@@ -44,6 +44,11 @@ class Batch:
         return [index for index in range(len(self.payloads)) if index not in self.rejects]
 
     @property
+    def kept_payloads(self) -> Sequence[bytes]:
+        """The payloads that go in."""
+        return [self.payloads[index] for index in self.kept] if self.rejects else self.payloads
+
+    @property
     def kept_rows(self) -> int:
         """Rows that go in."""
         return sum(self.rows) - sum(self.rows[index] for index in self.rejects)
@@ -51,7 +56,7 @@ class Batch:
     @property
     def kept_bytes(self) -> int:
         """Payload bytes that go in."""
-        return sum(len(self.payloads[index]) for index in self.kept) if self.rejects else sum(map(len, self.payloads))
+        return sum(map(len, self.kept_payloads))
 
     @cached_property
     def memory_bytes(self) -> int:
@@ -65,7 +70,7 @@ class Batch:
 
     def body(self) -> bytes:
         """What ClickHouse's `ProtobufList` reads: the kept payloads, joined behind one length."""
-        return joined(self.payloads if not self.rejects else [self.payloads[index] for index in self.kept])
+        return joined(self.kept_payloads)
 
     def judged(self, rejects: Mapping[int, str]) -> "Batch":
         """The same span with more rejects and no doubts left."""

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from google.protobuf.message import DecodeError
+
 from warpmeter import schema_lock
 from warpmeter.consumers import codes
 from warpmeter.consumers.batch import Batch
@@ -125,6 +127,15 @@ def insert_settings(topic: Topic) -> dict[str, str | int]:
     return {**ONE_BLOCK, **schema}
 
 
+def garbled(topic: Topic, payload: bytes) -> bool:
+    """Whether Protobuf itself cannot read the rows."""
+    try:
+        topic.envelope.FromString(payload)
+    except DecodeError:
+        return True
+    return False
+
+
 def columns(topic: Topic) -> list[str]:
     """The columns that every insert names: the message's fields.
 
@@ -158,22 +169,33 @@ class ClickHouse:
 
     def insert(self, batch: Batch) -> Result:
         token = {"insert_deduplication_token": batch.token}
-        return self._put(self._tables[batch.span.topic], batch.span.topic, batch.body(), token)
+        return self._put(self._tables[batch.span.topic], batch.span.topic, batch.kept_payloads, token)
 
     def ask(self, topic: str, payloads: Sequence[bytes]) -> Result:
-        return self._put(f"{self._topics[topic].table}_judge", topic, joined(payloads), {})
+        return self._put(f"{self._topics[topic].table}_judge", topic, payloads, {})
 
-    def _put(self, table: str, topic: str, body: bytes, extra: Mapping[str, str]) -> Result:
+    def _put(self, table: str, topic: str, payloads: Sequence[bytes], extra: Mapping[str, str]) -> Result:
         settings, since = {**self._settings[topic], **extra}, time.time()
         try:
-            self._client().raw_insert(table, self._columns[topic], body, settings, "ProtobufList")
+            self._client().raw_insert(table, self._columns[topic], joined(payloads), settings, "ProtobufList")
         except ClickHouseError as error:
             self._failed(since)
-            found = classified(table, code(error), cause(error))
-            return self._naming_views(found) if isinstance(found, Broken) else found
+            return self._found(table, topic, payloads, error)
         except OSError as error:
             return Away(f"insert into {table}: {error}")
         return Landed()
+
+    def _found(self, table: str, topic: str, payloads: Sequence[bytes], error: ClickHouseError) -> Result:
+        """What an error means. A length of 4 TiB inside a message is no error of the bytes to ClickHouse: its memory
+        does not suffice, for now. Tried again for ever it would hold up the partition, so Protobuf is asked."""
+        number = code(error)
+        match classified(table, number, cause(error)):
+            case Broken() as broken:
+                return self._naming_views(broken)
+            case Away() if number is not None and any(garbled(self._topics[topic], payload) for payload in payloads):
+                return Refused(f"the bytes of a row do not parse as Protobuf: {cause(error)}")
+            case found:
+                return found
 
     def _naming_views(self, broken: Broken) -> Broken:
         """Of a view whose target is gone ClickHouse names the target and, as the view, the table before it."""

@@ -72,6 +72,7 @@ KINDS: Final[Mapping[str, Poison]] = {
     "another version of the envelope": said(VALUE + wire.field(2, b"checksum"), 2, "another field"),
     "another version of the row, by its header": Poison(VALUE, [("type", b"GpuSampleV2"), ("rows", b"2")], "V2"),
     "a row cut inside": said(wire.field(1, Row(**GOOD).SerializeToString()[:-2]), 1, "Cannot read all data"),
+    "a length of 4 TiB": said(wire.field(1, b"\x0a" + wire.varint(4 << 40) + b"host"), 1, "do not parse"),
     "a row of noise": said(wire.field(1, NOISE[:90]), 1, "Code"),
     "no host": wrong("host_given", host=""),
     "a ratio above one": wrong("ratios_to_1000_permille", sm_active_permille=1001),
