@@ -34,11 +34,12 @@ from warpmeter.consumers.batch import Batch
 from warpmeter.consumers.broker import connect
 from warpmeter.consumers.flight import Ports
 from warpmeter.consumers.ledger import Ledger
-from warpmeter.consumers.ledger_file import FileLedger
-from warpmeter.consumers.ledger_kafka import KafkaLedger
+from warpmeter.consumers.ledger.file import FileLedger
+from warpmeter.consumers.ledger.kafka import KafkaLedger
 from warpmeter.consumers.letters import MemoryLetters
 from warpmeter.consumers.loop import OPEN_BYTES, Loop
-from warpmeter.consumers.sink import ClickHouse, Landed, Result
+from warpmeter.consumers.sink import Landed, Result
+from warpmeter.consumers.sink.clickhouse import ClickHouse
 from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.settings import Ingest, Kafka, Log, Settings, Store
 from warpmeter.simulate.fleet import Fleet

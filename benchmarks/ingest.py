@@ -40,11 +40,12 @@ from warpmeter.consumers.batch import Batch
 from warpmeter.consumers.broker import connect
 from warpmeter.consumers.flight import Ports
 from warpmeter.consumers.ledger import Ledger, MemoryLedger
-from warpmeter.consumers.ledger_file import FileLedger
-from warpmeter.consumers.ledger_kafka import KafkaLedger
+from warpmeter.consumers.ledger.file import FileLedger
+from warpmeter.consumers.ledger.kafka import KafkaLedger
 from warpmeter.consumers.letters import MemoryLetters
 from warpmeter.consumers.loop import Loop
-from warpmeter.consumers.sink import ClickHouse, Result, insert_settings
+from warpmeter.consumers.sink import Result
+from warpmeter.consumers.sink.clickhouse import ClickHouse, insert_settings
 from warpmeter.consumers.span import Partition
 from warpmeter.schemas.topics import TOPICS, row_type
 from warpmeter.settings import Ingest, Kafka, Log, Settings, Store

@@ -21,11 +21,11 @@ from warpmeter.clock import SystemClock
 from warpmeter.consumers.broker import BrokerError, connect
 from warpmeter.consumers.flight import Ports
 from warpmeter.consumers.ledger import Ledger, LedgerError
-from warpmeter.consumers.ledger_file import FileLedger
-from warpmeter.consumers.ledger_kafka import KafkaLedger
+from warpmeter.consumers.ledger.file import FileLedger
+from warpmeter.consumers.ledger.kafka import KafkaLedger
 from warpmeter.consumers.letters import KafkaLetters
 from warpmeter.consumers.loop import DRAIN_S, READ_OUT_S, Halted, Loop
-from warpmeter.consumers.sink import ClickHouse
+from warpmeter.consumers.sink.clickhouse import ClickHouse
 from warpmeter.consumers.start import Tool
 from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.settings import Ingest, Settings

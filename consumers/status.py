@@ -17,9 +17,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from warpmeter import bus, store
 from warpmeter.consumers.broker import uuid_of
 from warpmeter.consumers.ledger import Declared, Entry, Foreign, LedgerError, Settled, decode
-from warpmeter.consumers.ledger_file import is_held, ledger_path, read_records
-from warpmeter.consumers.ledger_kafka import KafkaLedger
-from warpmeter.consumers.sink import Away, Broken, ClickHouse
+from warpmeter.consumers.ledger.file import is_held, ledger_path, read_records
+from warpmeter.consumers.ledger.kafka import KafkaLedger
+from warpmeter.consumers.sink import Away, Broken
+from warpmeter.consumers.sink.clickhouse import ClickHouse
 from warpmeter.consumers.span import Partition
 from warpmeter.consumers.start import Wrong, plan, wrong
 from warpmeter.schemas.topics import TOPICS, Topic

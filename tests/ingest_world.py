@@ -12,7 +12,7 @@ from warpmeter.consumers.letters import MemoryLetters
 from warpmeter.consumers.loop import Loop
 from warpmeter.consumers.memory import MemoryBroker, MemoryTopics
 from warpmeter.consumers.message import Headers
-from warpmeter.consumers.sink import MemorySink
+from warpmeter.consumers.sink.memory import MemorySink
 from warpmeter.consumers.span import Partition
 from warpmeter.schemas.generated import host_samples_pb2
 from warpmeter.schemas.topics import TOPICS

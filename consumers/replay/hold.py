@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient
 
 from warpmeter import bus
 from warpmeter.consumers.ledger import Entry, Ledger, LedgerError, LedgerFolderError
-from warpmeter.consumers.ledger_file import FileLedger
-from warpmeter.consumers.ledger_kafka import KafkaLedger
+from warpmeter.consumers.ledger.file import FileLedger
+from warpmeter.consumers.ledger.kafka import KafkaLedger
 from warpmeter.consumers.replay.errors import ReplayError
 from warpmeter.consumers.span import Partition
 from warpmeter.settings import Settings
@@ -64,7 +64,7 @@ def looked_at(settings: Settings, partitions: Sequence[Partition]) -> Records:
     """The records alone, while ingest may be at work. Raises ReplayError."""
     if settings.ingest.ledger_dir is not None:
         from warpmeter.consumers.ledger import decode
-        from warpmeter.consumers.ledger_file import ledger_path, read_records
+        from warpmeter.consumers.ledger.file import ledger_path, read_records
 
         try:
             found = read_records(ledger_path(settings.ingest.ledger_dir, settings.ingest.group))

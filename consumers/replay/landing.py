@@ -10,7 +10,7 @@ from warpmeter.consumers.replay.hours import Range, said
 from warpmeter.consumers.replay.rollups import BOOK, Rollups, Table, deletes, named, on_cluster
 from warpmeter.consumers.replay.staging import Run
 from warpmeter.consumers.replay.totals import affected, renewed
-from warpmeter.consumers.sink import ONE_BLOCK
+from warpmeter.consumers.sink.clickhouse import ONE_BLOCK
 from warpmeter.settings import Store
 from warpmeter.store import Client
 

@@ -26,7 +26,8 @@ from warpmeter.consumers.replay.letterbox import Content, Letter, Wanted
 from warpmeter.consumers.replay.rollups import BOOK, Table, named
 from warpmeter.consumers.replay.staging import PREFIX, Staging, dropping, renaming
 from warpmeter.consumers.shape import Look, Odd, looker
-from warpmeter.consumers.sink import Away, Broken, ClickHouse, columns, insert_settings
+from warpmeter.consumers.sink import Away, Broken
+from warpmeter.consumers.sink.clickhouse import ClickHouse, columns, insert_settings
 from warpmeter.migrate import holder, literal
 from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.settings import Settings

@@ -29,7 +29,8 @@ from warpmeter.consumers.replay.pending import Finisher, named, waiting
 from warpmeter.consumers.replay.rollups import BOOK
 from warpmeter.consumers.replay.staging import Run, Staging, Unfinished
 from warpmeter.consumers.shape import looker
-from warpmeter.consumers.sink import Away, Broken, ClickHouse
+from warpmeter.consumers.sink import Away, Broken
+from warpmeter.consumers.sink.clickhouse import ClickHouse
 from warpmeter.consumers.span import Partition
 from warpmeter.consumers.start import WINDOW_S, Tool, plan, remedy, wrong
 from warpmeter.schemas.topics import Topic

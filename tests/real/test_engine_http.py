@@ -19,7 +19,7 @@ from clickhouse_connect.driver.exceptions import DatabaseError
 
 from tests.engine import TOKEN, WRITER, EngineServer
 from tests.wait import until
-from warpmeter.consumers.sink import ONE_BLOCK
+from warpmeter.consumers.sink.clickhouse import ONE_BLOCK
 from warpmeter.engine.compression import decoder, zstd_library
 from warpmeter.engine.frames import FrameDecoder, FrameEncoder
 

@@ -24,7 +24,8 @@ from warpmeter.consumers.letters import MemoryLetters
 from warpmeter.consumers.loop import Loop
 from warpmeter.consumers.memory import MemoryBroker, MemoryTopics
 from warpmeter.consumers.message import Given
-from warpmeter.consumers.sink import ClickHouse, Landed, Refused
+from warpmeter.consumers.sink import Landed, Refused
+from warpmeter.consumers.sink.clickhouse import ClickHouse
 from warpmeter.consumers.span import Partition, Span
 from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.settings import Ingest

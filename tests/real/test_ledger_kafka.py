@@ -12,7 +12,7 @@ from tests.ledger_laws import LAWS, Law, declared
 from tests.wait import until
 from warpmeter import bus
 from warpmeter.consumers.ledger import Done, Fatal, Fenced, Foreign, Ledger
-from warpmeter.consumers.ledger_kafka import KafkaLedger
+from warpmeter.consumers.ledger.kafka import KafkaLedger
 from warpmeter.consumers.span import Partition
 from warpmeter.settings import Kafka
 

@@ -21,12 +21,12 @@ from warpmeter.cli import common
 from warpmeter.consumers import status
 from warpmeter.consumers.audit.run import audit
 from warpmeter.consumers.ledger import Declared, Settled
-from warpmeter.consumers.ledger_file import FileLedger
+from warpmeter.consumers.ledger.file import FileLedger
 from warpmeter.consumers.replay import book, rollups, staging, totals
 from warpmeter.consumers.replay.errors import ReplayError
 from warpmeter.consumers.replay.hours import HOUR_S, widened
 from warpmeter.consumers.replay.run import Asked, replay
-from warpmeter.consumers.sink import ONE_BLOCK
+from warpmeter.consumers.sink.clickhouse import ONE_BLOCK
 from warpmeter.consumers.span import Partition, Span
 from warpmeter.schemas.topics import TOPICS
 

@@ -24,7 +24,7 @@ from warpmeter.consumers import status
 from warpmeter.consumers.ledger import Declared
 from warpmeter.consumers.replay.errors import ReplayError
 from warpmeter.consumers.replay.hours import HOUR_S, said, widened
-from warpmeter.consumers.sink import ONE_BLOCK
+from warpmeter.consumers.sink.clickhouse import ONE_BLOCK
 from warpmeter.settings import Settings
 
 pytestmark = pytest.mark.kafka

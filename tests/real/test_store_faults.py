@@ -31,9 +31,9 @@ from tests.ingest_process import (
 from tests.real.up import warpmeter
 from tests.wait import until
 from warpmeter import store, wire
-from warpmeter.consumers import codes
 from warpmeter.consumers.batch import Batch
-from warpmeter.consumers.sink import Away, Broken, ClickHouse, Landed, Result
+from warpmeter.consumers.sink import Away, Broken, Landed, Result, codes
+from warpmeter.consumers.sink.clickhouse import ClickHouse
 from warpmeter.consumers.span import Span
 from warpmeter.schemas.generated import gpu_samples_pb2
 from warpmeter.settings import Metrics, Settings, Store

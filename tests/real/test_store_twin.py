@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.model.store import Put, Row, StoreTwin, Table
 from tests.profiles import model
-from warpmeter.consumers.sink import ONE_BLOCK
+from warpmeter.consumers.sink.clickhouse import ONE_BLOCK
 from warpmeter.settings import Store
 from warpmeter.store import ClickHouseError, Client, connect
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
-from warpmeter.consumers.sink import insert_settings
+from warpmeter.consumers.sink.clickhouse import insert_settings
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.store import Client
 from warpmeter.wire import joined, pack

@@ -31,8 +31,8 @@ from warpmeter.consumers.ledger import (
     encode,
     fits,
 )
-from warpmeter.consumers.ledger_file import FileLedger, is_held
-from warpmeter.consumers.ledger_kafka import KafkaLedger, classified
+from warpmeter.consumers.ledger.file import FileLedger, is_held
+from warpmeter.consumers.ledger.kafka import KafkaLedger, classified
 from warpmeter.consumers.span import Partition, Span
 
 

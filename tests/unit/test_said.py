@@ -13,7 +13,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from warpmeter import bus, store
 from warpmeter.cli import common, status
-from warpmeter.consumers.sink import Broken, classified
+from warpmeter.consumers.sink import Broken
+from warpmeter.consumers.sink.clickhouse import classified
 from warpmeter.settings import Engine, Kafka, Settings
 
 
@@ -68,7 +69,7 @@ def elsewhere(tmp_path: Path) -> Path:
     folder = tmp_path / "other"
     folder.mkdir()
     run = {
-        "pid": os.getpid(), "started_at": 1.0, "bootstrap_servers": "127.0.0.1:9092", "embedded_bus": True,
+        "pid": os.getpid(), "started_at": 1.0, "bootstrap_servers": "127.0.0.1:9", "embedded_bus": True,
         "dsn": "http://127.0.0.1:8123", "write_dsn": "http://127.0.0.1:8123", "database": "warpmeter",
         "metrics_ports": {}, "parts": {},
     }  # fmt: skip
@@ -79,7 +80,8 @@ def elsewhere(tmp_path: Path) -> Path:
 def test_the_broker_of_an_up_on_another_folder_is_refused_by_name(
     elsewhere: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = Settings(engine=Engine(data=tmp_path / "mine"))
+    broker = json.loads((elsewhere / "up.json").read_text())["bootstrap_servers"]
+    asked = Settings(engine=Engine(data=tmp_path / "mine"), kafka=Kafka(broker))
     common.refuse_elsewhere(asked)
     with (elsewhere / "up.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

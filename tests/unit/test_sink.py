@@ -3,17 +3,8 @@
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError
 
-from warpmeter.consumers import codes
-from warpmeter.consumers.sink import (
-    Away,
-    Broken,
-    Refused,
-    Result,
-    classified,
-    columns,
-    inline_schema,
-    insert_settings,
-)
+from warpmeter.consumers.sink import Away, Broken, Refused, Result, codes
+from warpmeter.consumers.sink.clickhouse import classified, columns, inline_schema, insert_settings
 from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.store import cause
 

@@ -1,7 +1,7 @@
 """The ledger: what is declared before an insert and settled after it, so that a replay is the same span again.
 
-The port, its records and their one encoding, and the twin in memory. `ledger_kafka` keeps it in the consumer group's
-commit metadata, `ledger_file` in a file where the broker keeps no metadata.
+The port, its records and their one encoding, and the twin in memory. `ledger.kafka` keeps it in the consumer group's
+commit metadata, `ledger.file` in a file where the broker keeps no metadata.
 """
 
 import json

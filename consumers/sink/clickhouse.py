@@ -1,49 +1,19 @@
-"""The sink: a batch into its table as one block under its span's token, and what the store said, as a value."""
+"""The sink in ClickHouse, over HTTP or in this process."""
 
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
 from warpmeter import schema_lock
-from warpmeter.consumers import codes
 from warpmeter.consumers.batch import Batch
+from warpmeter.consumers.sink import Away, Broken, Landed, Refused, Result, codes
 from warpmeter.consumers.span import Span
 from warpmeter.schemas.topics import Topic, row_type
 from warpmeter.store import ClickHouseError, Client, cause, code
 from warpmeter.wire import joined
-
-
-@dataclass(frozen=True)
-class Landed:
-    """It is in the table, now or since before."""
-
-
-@dataclass(frozen=True)
-class Refused:
-    """The bytes are at fault: nothing of them is in the table."""
-
-    why: str
-
-
-@dataclass(frozen=True)
-class Away:
-    """The store could not do it now, or its reply was lost: the same again later."""
-
-    why: str
-
-
-@dataclass(frozen=True)
-class Broken:
-    """The store will never do it: table, schema, rights. Names table and cause."""
-
-    why: str
-
-
-Result = Landed | Refused | Away | Broken
 
 # The whole insert is one block, so that a replay is the very same one; and a token goes on to the views.
 # https://clickhouse.com/docs/operations/settings/settings
@@ -82,34 +52,6 @@ def classified(table: str, code: int | None, cause: str) -> Refused | Away | Bro
     if status is not None and (remedy := codes.PERMANENT_STATUSES.get(int(status[1]))):
         return Broken(f"cannot insert into {table}: {cause}; {remedy}")
     return Away(f"insert into {table}: {cause}{codes.REMEDIES.get(code or 0, '')}")
-
-
-class Sink(Protocol):
-    """Where batches land. Every method may be called from one thread other than the loop's."""
-
-    def insert(self, batch: Batch) -> Result:
-        """Insert the batch's kept messages as one block; the same token again is dropped."""
-
-    def ask(self, topic: str, payloads: Sequence[bytes]) -> Result:
-        """Whether the topic's table would take `payloads` as one insert; stores nothing."""
-
-
-class History(Protocol):
-    """What has landed, from `ingest_batches`."""
-
-    def ready(self) -> Away | Broken | None:
-        """None when the tables are what they will be; Away while a migration changes them, Broken when it stands half
-        done."""
-
-    def last(self, topic: str, uuid: str) -> Mapping[int, int] | Away | Broken:
-        """Per partition, the last offset that landed of this life of the topic."""
-
-    def landed(self, span: Span) -> bool | Away | Broken:
-        """Whether this very span is there."""
-
-    def inserts_since(self, at: float) -> int | Away | Broken:
-        """How many spans of all tables landed since `at`, seconds since the epoch: all of them share the window of
-        `ingest_batches`, some that of a rollup."""
 
 
 def inline_schema(topic: Topic) -> str:
@@ -255,60 +197,3 @@ class ClickHouse:
             {"at": int(at * 1000)},
         )
         return rows if isinstance(rows, Away | Broken) else int(rows[0][0])
-
-
-Rule = Callable[[bytes], str | None]
-
-
-@dataclass
-class MemorySink:
-    """The twin: counts rows by token, drops a token it has seen, refuses payloads that `rule` objects to.
-
-    `next_results` are handed out before anything else, one a call (an outage, a lost reply); `Landed` among them is a
-    normal call. `lose_reply` lands and answers Away, as a cut connection does. `unready` is what `ready` answers.
-    """
-
-    rule: Rule = lambda _: None
-    rows: dict[Span, tuple[bytes, ...]] = field(default_factory=dict)
-    next_results: list[Result] = field(default_factory=list)
-    lose_reply: bool = False
-    unready: Away | Broken | None = None
-
-    def insert(self, batch: Batch) -> Result:
-        if self.next_results and not isinstance(result := self.next_results.pop(0), Landed):
-            return result
-        kept = [batch.payloads[index] for index in batch.kept]
-        refused = self.ask(batch.span.topic, kept)
-        if not isinstance(refused, Landed):
-            return refused
-        self.rows.setdefault(batch.span, tuple(kept))
-        if self.lose_reply:
-            self.lose_reply = False
-            return Away("the connection was cut before the reply")
-        return Landed()
-
-    def ask(self, topic: str, payloads: Sequence[bytes]) -> Result:
-        why = next((why for payload in payloads if (why := self.rule(payload))), None)
-        return Landed() if why is None else Refused(f"{topic}: {why}")
-
-    def ready(self) -> Away | Broken | None:
-        return self.unready
-
-    def last(self, topic: str, uuid: str) -> Mapping[int, int] | Away | Broken:
-        lasts: dict[int, int] = {}
-        for span in self.rows:
-            if (span.topic, span.uuid) == (topic, uuid):
-                lasts[span.partition] = max(span.last, lasts.get(span.partition, -1))
-        return lasts
-
-    def landed(self, span: Span) -> bool | Away | Broken:
-        return span in self.rows
-
-    def inserts_since(self, at: float) -> int | Away | Broken:  # noqa: ARG002
-        return len(self.rows)
-
-    @property
-    def stored(self) -> list[bytes]:
-        """All payloads in the table, by span."""
-        spans = sorted(self.rows, key=lambda span: (span.topic, span.uuid, span.partition, span.first))
-        return [payload for span in spans for payload in self.rows[span]]
