@@ -7,7 +7,7 @@ from typing import Final
 
 from confluent_kafka import KafkaException
 
-from warpmeter import migrate, store
+from warpmeter import bus, migrate, store
 from warpmeter.clock import Clock, SystemClock
 from warpmeter.consumers import status
 from warpmeter.consumers.audit import blame, counts, facts
@@ -164,8 +164,7 @@ def _bus(settings: Settings, look: _Look) -> facts.Bus | None:
     try:
         return facts.ask_bus(settings, status.subscribed(settings))
     except (KafkaException, LedgerError) as error:
-        why = error.args[0].str() if isinstance(error, KafkaException) else str(error)
-        look.skipped.append(f"the broker {settings.kafka.bootstrap_servers}: {why}")
+        look.skipped.append(bus.said(error, settings.kafka) if isinstance(error, KafkaException) else str(error))
         return None
 
 

@@ -20,7 +20,7 @@ from warpmeter.consumers.ledger.file import FileLedger
 from warpmeter.consumers.ledger.kafka import KafkaLedger
 from warpmeter.consumers.replay.errors import ReplayError
 from warpmeter.consumers.span import Partition
-from warpmeter.settings import Settings
+from warpmeter.settings import Kafka, Settings
 
 CLIENT_ID: Final = "warpmeter-replay"
 TIMEOUT_S: Final = 10.0
@@ -93,7 +93,7 @@ def _wait_for_nobody(settings: Settings) -> None:
     group = settings.ingest.group
     deadline = time.monotonic() + settings.ingest.session_timeout_s + TIMEOUT_S
     admin = bus.admin(settings.kafka)
-    while members := _members(admin, group):
+    while members := _members(admin, group, settings.kafka):
         others = [member for member in members if member.client_id != CLIENT_ID]
         if others:
             raise ReplayError(
@@ -106,13 +106,13 @@ def _wait_for_nobody(settings: Settings) -> None:
         time.sleep(LOOK_S)
 
 
-def _members(admin: AdminClient, group: str) -> list[Any]:
+def _members(admin: AdminClient, group: str, kafka: Kafka) -> list[Any]:
     try:
         found = admin.describe_consumer_groups([group], request_timeout=TIMEOUT_S)[group].result()
     except KafkaException as error:
         if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
             return []
-        raise ReplayError(f"cannot ask for the members of {group}: {error.args[0].str()}; is Kafka up?") from error
+        raise ReplayError(f"cannot ask for the members of {group}: {bus.said(error, kafka)}") from error
     return list(found.members)
 
 

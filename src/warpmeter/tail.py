@@ -261,10 +261,8 @@ class _Reader:
             yield
         except KafkaException as error:
             told = [each.str() for each in self._complaints if each.code() != KafkaError._ALL_BROKERS_DOWN]
-            raise TailError(
-                f"cannot read {self._name} from Kafka at {self._kafka.bootstrap_servers}: "
-                f"{told[-1] if told else error.args[0].str()}; is it up, and is kafka.bootstrap_servers right?"
-            ) from error
+            why = bus.said(error, self._kafka, told[-1] if told else "")
+            raise TailError(f"cannot read {self._name}: {why}") from error
 
 
 # How a row is shown.

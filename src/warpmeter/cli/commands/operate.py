@@ -168,6 +168,7 @@ def replay(
 
     wish = replaying.Wish(topic, replaying.hours(since, until), allow_loss, dry_run, yes, as_json)
     asked = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers}, store={"dsn": store})
+    common.refuse_elsewhere(asked)
     settings = common.writable(asked, data)
     replaying.refuse_within_up(settings, data or settings.engine.data, dry_run)
     with explained(ReplayError, ClickHouseError, KafkaException, TailError):
