@@ -5,20 +5,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from warpmeter.analysis.nesting import Nesting, nest
-from warpmeter.analysis.trace import NONE, Calls, GpuEvents, Int64s, Operators, Places, Trace
+from warpmeter.analysis.trace import NONE, Calls, GpuEvents, Int32s, Int64s, Operators, Places, Trace
 
 
 @dataclass(frozen=True, eq=False)
 class Links:
     """Indexes between a trace's tables, -1 where there is none.
 
-    A GPU event's call is the one of the same correlation; where several have it, the last that began before the event.
+    `call` and `operator` have one entry a GPU event, `call_operator` one a call. A GPU event's call is the one of the same correlation; where several have it, the last that began before the event.
     A call's operator is the innermost one open on its thread when it begins, else the one of its external id; a GPU
     event's operator is its call's, and without one the operator of its own external id.
     """
 
-    gpu_call: Places
-    gpu_operator: Places
+    call: Places
+    operator: Places
     call_operator: Places
     operators: Nesting
 
@@ -27,20 +27,25 @@ class Links:
         """The operator around each operator on its thread."""
         return self.operators.parent
 
+    @property
+    def operator_depth(self) -> Int32s:
+        """How many operators are around each operator on its thread."""
+        return self.operators.depth
+
 
 def links(trace: Trace) -> Links:
     """Join a trace's GPU events, calls and operators, n log n."""
     operators = nest(trace.operators.thread, trace.operators.start, trace.operators.end)
-    gpu_call = _by_correlation(trace.gpu, trace.calls)
+    call = _by_correlation(trace.gpu, trace.calls)
     call_operator = operators.innermost(trace.calls.thread, trace.calls.start)
     lone = np.flatnonzero(call_operator < 0)
     call_operator[lone] = _by_external(_told(trace.calls)[lone], trace.operators)
-    gpu_operator = np.full(len(trace.gpu), NONE, np.intp)
-    called = np.flatnonzero(gpu_call >= 0)
-    gpu_operator[called] = call_operator[gpu_call[called]]
-    lone = np.flatnonzero(gpu_operator < 0)
-    gpu_operator[lone] = _by_external(_told(trace.gpu)[lone], trace.operators)
-    return Links(gpu_call, gpu_operator, call_operator, operators)
+    operator = np.full(len(trace.gpu), NONE, np.intp)
+    called = np.flatnonzero(call >= 0)
+    operator[called] = call_operator[call[called]]
+    lone = np.flatnonzero(operator < 0)
+    operator[lone] = _by_external(_told(trace.gpu)[lone], trace.operators)
+    return Links(call, operator, call_operator, operators)
 
 
 def _told(events: GpuEvents | Calls) -> Int64s:
