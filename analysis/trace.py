@@ -213,6 +213,10 @@ class Collective:
     group_description: str = ""
     group_size: int = 0
     group_ranks: tuple[int, ...] = ()
+    source: int = NONE
+    """The rank that a recv is from, -1 where it is not told."""
+    target: int = NONE
+    """The rank that a send goes to, -1 where it is not told."""
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ ARGUMENTS: Final[Mapping[str, str]] = {
     "group_description": "Process Group Description",
     "group_ranks": "Process Group Ranks",
     "group_size": "Group size",
+    "source": "Src Rank",
+    "target": "Dst Rank",
 }
 
 

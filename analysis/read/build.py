@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from warpmeter.analysis import trace as columns
 from warpmeter.analysis.read.numbers import nanoseconds
-from warpmeter.analysis.read.shapes import Args, Event
+from warpmeter.analysis.read.shapes import ABSENT, Args, Event
 from warpmeter.analysis.trace import NONE, Collective, Inputs, Kind, Thread
 
 T = TypeVar("T", bound=columns.Columns)
@@ -138,6 +138,8 @@ class Build:
                 group_description=a.group_description or "",
                 group_size=a.group_size or 0,
                 group_ranks=tuple(rank for rank in ranks if isinstance(rank, int)),
+                source=ABSENT if a.source is None else a.source,
+                target=ABSENT if a.target is None else a.target,
             )
         ]
 

@@ -37,6 +37,8 @@ class Args(Struct, gc=False):
     group: str | int | None = field(name="Process Group Name", default="")
     group_description: str | None = field(name="Process Group Description", default="")
     group_ranks: Raw | UnsetType = field(name="Process Group Ranks", default=UNSET)
+    source: int | None = field(name="Src Rank", default=ABSENT)
+    target: int | None = field(name="Dst Rank", default=ABSENT)
     on_stream: int | None = field(name="wait_on_stream", default=ABSENT)
     on_correlation: int | None = field(name="wait_on_cuda_event_record_corr_id", default=ABSENT)
     reserved: int | None = field(name="Total Reserved", default=ABSENT)
