@@ -12,7 +12,8 @@ from warpmeter.analysis.trace import NONE, Calls, GpuEvents, Int32s, Int64s, Ope
 class Links:
     """Indexes between a trace's tables, -1 where there is none.
 
-    `call` and `operator` have one entry a GPU event, `call_operator` one a call. A GPU event's call is the one of the same correlation; where several have it, the last that began before the event.
+    `call` and `operator` have one entry a GPU event, `call_operator` one a call.
+    A GPU event's call is the one of the same correlation; where several have it, the last that began before the event.
     A call's operator is the innermost one open on its thread when it begins, else the one of its external id; a GPU
     event's operator is its call's, and without one the operator of its own external id.
     """
