@@ -2,14 +2,17 @@
 
 import base64
 import gzip
+import re
 import ssl
-import time
 import urllib.error
 import urllib.request
+import zlib
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
+from pathlib import Path
 from typing import IO, Final
 
+from warpmeter.producers.scrape.timely import TimelyHTTP, TimelyHTTPS
 from warpmeter.producers.source import SourceError
 from warpmeter.settings import Scrape
 
@@ -17,6 +20,8 @@ CHUNK: Final = 1 << 16
 TEXT: Final = "text/plain;version=0.0.4;q=0.9,*/*;q=0.1"
 EITHER: Final = f"application/openmetrics-text;version=1.0.0,{TEXT}"
 OPENMETRICS: Final = "application/openmetrics-text"
+TOKEN: Final = re.compile(r"[!-~]+")
+"""Characters that a token may have in a header."""
 
 
 @dataclass(frozen=True)
@@ -43,33 +48,48 @@ class Fetcher:
     def fetch(self) -> Page:
         """The page; raises SourceError when the endpoint does not answer well, in time, or within the size limit."""
         url, limit = self._scrape.url, self._scrape.limit_s
+        response: HTTPResponse | None = None
         try:
             with self._open(self._request()) as response:
-                packed = response.headers.get("Content-Encoding") == "gzip"
-                body = self._bounded(gzip.GzipFile(fileobj=response) if packed else response)
-                if response.length and not packed:  # of its Content-Length; what is packed notices by itself
-                    raise SourceError("failed", f"{url} broke off: {response.length} bytes did not come")
-                return Page(body, response.headers.get_content_type() == OPENMETRICS)
+                return Page(self._body(response), response.headers.get_content_type() == OPENMETRICS)
         except TimeoutError as error:
-            raise SourceError("timeout", f"{url} did not answer within {limit:g} s") from error
+            late = f"did not answer within {limit:g} s" if response is None else f"was still sending after {limit:g} s"
+            raise SourceError("timeout", f"{url} {late}") from error
         except urllib.error.HTTPError as error:
             error.close()
             denied = error.code in (401, 403)
             remedy = "; set token_file, or username and password_file" if denied else ""
             raise SourceError("denied" if denied else "failed", f"{url}: {error}{remedy}") from error
-        except (urllib.error.URLError, HTTPException, OSError, EOFError) as error:
+        except (urllib.error.URLError, HTTPException, OSError, EOFError, ValueError, zlib.error) as error:
+            # ValueError: an address that is none, of the settings or of a redirect
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             if isinstance(reason, TimeoutError):
                 raise SourceError("timeout", f"{url} could not be reached within {limit:g} s") from error
             raise SourceError("failed", f"{url}: {reason or type(reason).__name__}") from error
 
+    def _body(self, response: HTTPResponse) -> bytes:
+        """All of it, unpacked; raises SourceError."""
+        packing = response.headers.get("Content-Encoding", "identity").strip().lower()
+        if packing not in ("identity", "gzip", "x-gzip", ""):
+            raise SourceError("failed", f"{self._scrape.url} answers packed as {packing!r}, which was not asked for")
+        packed = packing.endswith("gzip")
+        body = self._bounded(gzip.GzipFile(fileobj=response) if packed else response)
+        if response.length and not packed:  # of its Content-Length; what is packed notices by itself
+            raise SourceError("failed", f"{self._scrape.url} broke off: {response.length} bytes did not come")
+        return body
+
     def _open(self, request: urllib.request.Request) -> HTTPResponse:
         if self._opener is None:
-            # Exporters are neighbours: a proxy of the environment is not meant for them.
-            handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
-            if self._scrape.url.startswith("https:"):
-                handlers.append(urllib.request.HTTPSHandler(context=self._tls()))
-            self._opener = urllib.request.build_opener(*handlers)
+            self._opener = urllib.request.OpenerDirector()  # HTTP alone: a redirect may name files and FTP as well
+            for handler in (
+                TimelyHTTP(),
+                TimelyHTTPS(self._tls),
+                urllib.request.HTTPRedirectHandler(),
+                urllib.request.HTTPErrorProcessor(),
+                urllib.request.HTTPDefaultErrorHandler(),
+                urllib.request.UnknownHandler(),
+            ):  # no proxy of the environment: exporters are neighbours
+                self._opener.add_handler(handler)
         answer: HTTPResponse = self._opener.open(request, timeout=self._scrape.limit_s)
         return answer
 
@@ -89,26 +109,33 @@ class Fetcher:
     def _authorization(self) -> str:
         """Read at each scrape: such files are renewed in place."""
         scrape = self._scrape
-        try:
-            if scrape.token_file is not None:
-                return f"Bearer {scrape.token_file.read_text().strip()}"
-            if scrape.username:
-                password = scrape.password_file.read_text().rstrip("\n") if scrape.password_file else ""
-                return "Basic " + base64.b64encode(f"{scrape.username}:{password}".encode()).decode()
-        except OSError as error:
-            raise SourceError("denied", f"{error}: the agent must be able to read it") from error
+        if scrape.token_file is not None:
+            token = _secret(scrape.token_file).strip()
+            if not TOKEN.fullmatch(token):  # whatever sends it would print it in its complaint
+                raise SourceError("failed", f"{scrape.token_file} must hold one token, in ASCII, and nothing else")
+            return f"Bearer {token}"
+        if scrape.username:
+            password = _secret(scrape.password_file) if scrape.password_file else ""
+            return "Basic " + base64.b64encode(f"{scrape.username}:{password}".encode()).decode()
         return ""
 
     def _bounded(self, response: "IO[bytes] | gzip.GzipFile") -> bytes:
-        """All of it, in time and within the limit: a socket's timeout alone lets a slow sender go on for ever."""
+        """All of it, within the limit."""
         scrape, parts, size = self._scrape, [], 0
-        deadline = time.monotonic() + scrape.limit_s
         while part := response.read(CHUNK):
             parts.append(part)
             size += len(part)
             if size > scrape.max_bytes:  # refused whole: half a page would look like vanished metrics
                 limit = f"max_bytes = {scrape.max_bytes}"
                 raise SourceError("failed", f"{scrape.url} is over {limit}; narrow what it exports or raise the limit")
-            if time.monotonic() > deadline:
-                raise SourceError("timeout", f"{scrape.url} was still sending after {scrape.limit_s:g} s")
         return b"".join(parts)
+
+
+def _secret(path: Path) -> str:
+    """Text of a file; raises SourceError, without a word of what it holds."""
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\n")
+    except OSError as error:
+        raise SourceError("denied", f"{error}: the agent must be able to read it") from error
+    except UnicodeDecodeError:
+        raise SourceError("failed", f"{path} holds no text in UTF-8") from None

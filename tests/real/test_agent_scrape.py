@@ -165,6 +165,25 @@ def test_a_secret_does_not_follow_a_redirect(tmp_path: Path) -> None:
     assert seen == [None]
 
 
+@pytest.mark.parametrize("written", [b"hush\nmore", b"hu\xffsh", "hush\u2713".encode(), b"", b"hu sh"])
+def test_a_token_that_cannot_be_sent_is_told_without_it(written: bytes, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(written)
+    with serving(page(PAGE)) as url, pytest.raises(SourceError, match=r"secret ") as raised:
+        scraped(url, token_file=secret)
+    assert "hu" not in str(raised.value)
+
+
+def test_a_redirect_leads_to_http_alone() -> None:
+    for target, said in (
+        ("ftp://127.0.0.1:1/x", "ftp"),
+        ("file:///etc/passwd", "not allowed"),
+        ("http://[::1", "IPv6"),
+    ):
+        with serving(page(b"", status=302, Location=target)) as url, pytest.raises(SourceError, match=said):
+            scraped(url)
+
+
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 def test_https_is_read_with_its_own_authority_and_not_without(tmp_path: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
@@ -198,21 +217,38 @@ def test_an_endpoint_that_does_not_answer_is_a_timeout() -> None:
     assert raised.value.state == "timeout"
 
 
-def drip(request: BaseHTTPRequestHandler) -> None:
-    """A page that hardly comes."""
-    request.send_response(200)
-    request.end_headers()
-    for _ in range(200):
-        try:
-            request.wfile.write(b"up 1\n" * 8000)
-        except OSError:
-            return
-        time.sleep(0.05)
+def dripping(head: bytes, more: bytes) -> Any:
+    """What comes in time, byte by byte, and never ends."""
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        for part in (head, *(more for _ in range(600))):
+            try:
+                request.wfile.write(part)
+            except OSError:
+                return
+            time.sleep(0.05)
+
+    return answer
 
 
-def test_an_endpoint_that_drips_is_a_timeout() -> None:
+FINE = b"HTTP/1.0 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "more"),
+    [
+        (FINE + b"\r\n", b"up 1\n" * 8000),
+        (FINE + b"\r\n", b"#"),
+        (FINE + b"Content-Length: 100000\r\n\r\n", b"#"),
+        (FINE.replace(b"1.0", b"1.1") + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n#\r\n"),
+        (FINE + b"Content-Encoding: gzip\r\n\r\n" + gzip.compress(PAGE)[:12], b"\0"),
+        (FINE + b"X-More: ", b"#"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    ],
+)
+def test_an_endpoint_that_drips_is_a_timeout(head: bytes, more: bytes) -> None:
     began = time.monotonic()
-    with serving(drip) as url, pytest.raises(SourceError, match="still sending") as raised:
+    with serving(dripping(head, more)) as url, pytest.raises(SourceError, match=r"still sending|not answer") as raised:
         scraped(url, timeout_s=0.3)
     assert raised.value.state == "timeout"
     assert time.monotonic() - began < 5
@@ -230,7 +266,13 @@ def test_a_page_without_end_is_refused(small: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [page(PAGE, Content_Encoding="gzip"), page(gzip.compress(PAGE * 99)[:60], Content_Encoding="gzip")]
+    "answer",
+    [
+        page(PAGE, Content_Encoding="gzip"),
+        page(gzip.compress(PAGE * 99)[:60], Content_Encoding="gzip"),
+        page(gzip.compress(PAGE)[:12] + b"\xff" * 60, Content_Encoding="gzip"),
+        page(PAGE, Content_Encoding="br"),
+    ],
 )
 def test_bytes_that_are_not_packed_well_are_a_failure(answer: Any) -> None:
     with serving(answer) as url, pytest.raises(SourceError) as raised:
@@ -317,12 +359,12 @@ def test_the_agent_publishes_node_exporter_while_other_endpoints_hang_garble_and
         node_exporter("--collector.disable-defaults", "--collector.stat", "--collector.meminfo") as exporter,
         socket.create_server(("127.0.0.1", 0)) as silent,
         serving(page(b"<html>\x00\xff\n")) as garbled,
-        serving(drip) as dripping,
+        serving(dripping(FINE + b"\r\n", b"#")) as slow,
         serving(page(vllm)) as server,
     ):
         urls = {
             "node": exporter, "hangs": f"http://127.0.0.1:{silent.getsockname()[1]}/", "garbles": garbled,
-            "drips": dripping, "dead": "http://127.0.0.1:1/", "vllm": server,
+            "drips": slow, "dead": "http://127.0.0.1:1/", "vllm": server,
         }  # fmt: skip
         endpoints = tuple(Scrape(name, url, period_s=1.0) for name, url in urls.items())
         endpoints = (*endpoints, replace(endpoints[0], name="few", max_series=10))

@@ -1,0 +1,71 @@
+"""HTTP that is over in time: a socket's own timeout starts again with every byte, so a slow sender goes on for ever."""
+
+import io
+import socket
+import ssl
+import time
+import urllib.request
+from collections.abc import Callable
+from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from typing import Any
+
+
+class _UntilThen(io.RawIOBase):
+    """What comes of a socket until `seconds` from now; then TimeoutError."""
+
+    def __init__(self, sock: socket.socket, seconds: float) -> None:
+        self._sock, self._file = sock, sock.makefile("rb", buffering=0)  # the file keeps the socket open
+        self._deadline = time.monotonic() + seconds
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the time is over")
+        self._sock.settimeout(left)
+        return self._file.readinto(buffer)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class _TimelyResponse(HTTPResponse):
+    """A response that has come, headers and all, within the connection's timeout."""
+
+    def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self.fp.close()
+        self.fp = io.BufferedReader(_UntilThen(sock, sock.gettimeout() or 0.0))
+
+
+class _TimelyConnection(HTTPConnection):
+    response_class = _TimelyResponse
+
+
+class _TimelyTLSConnection(HTTPSConnection):
+    response_class = _TimelyResponse
+
+
+class TimelyHTTP(urllib.request.HTTPHandler):
+    """For an opener: `timeout` bounds reaching the server, and then all of its answer."""
+
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        """Send the request; raises URLError, TimeoutError."""
+        return self.do_open(_TimelyConnection, req)
+
+
+class TimelyHTTPS(urllib.request.HTTPSHandler):
+    """The same over TLS. `context`: made when the first https address is met, for it takes memory."""
+
+    def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
+        urllib.request.AbstractHTTPHandler.__init__(self)
+        self._make = context
+        self._made: ssl.SSLContext | None = None
+
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        """Send the request; raises URLError, TimeoutError and what making the context raises."""
+        self._made = self._made or self._make()
+        return self.do_open(_TimelyTLSConnection, req, context=self._made)
