@@ -94,14 +94,14 @@ def _tree(start: Int64s, end: Int64s) -> tuple[Places, Int32s]:
     begun = np.cumsum(holds) - holds
     depth = (begun - np.searchsorted(np.sort(end[holds]), start, side="right")).astype(np.int32)
     parent = np.full(len(start), NONE, np.intp)
-    levels = _levels(depth)
-    for above, here in pairwise(levels):
+    places = levels(depth)
+    for above, here in pairwise(places):
         above = above[holds[above]]
         parent[here] = above[np.searchsorted(above, here) - 1]
     return parent, depth
 
 
-def _levels(depth: Int32s) -> list[Places]:
+def levels(depth: Int32s) -> list[Places]:
     """The places of each depth, in order."""
     order = np.argsort(depth, kind="stable")
     return np.split(order, np.cumsum(np.bincount(depth))[:-1]) if len(depth) else []
@@ -110,7 +110,7 @@ def _levels(depth: Int32s) -> list[Places]:
 def _inside(parent: Places, depth: Int32s, end: Int64s) -> Int64s:
     """Ends cut to the parent's, from the outermost inwards."""
     cut = end.copy()
-    for here in _levels(depth)[1:]:
+    for here in levels(depth)[1:]:
         cut[here] = np.minimum(cut[here], cut[parent[here]])
     return cut
 
