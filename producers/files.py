@@ -27,6 +27,14 @@ def optional(path: str) -> bytes | None:
         return None
 
 
+def link(path: str) -> str:
+    """Where a link leads, '' when nobody tells; bytes that are no UTF-8 become U+FFFD, as no message takes them."""
+    try:
+        return os.readlink(os.fsencode(path)).decode(errors="replace")  # noqa: PTH115 - hot, and bytes
+    except OSError:
+        return ""
+
+
 def below(root: Path, *parts: str) -> str:
     """A path below the root that the agent measures."""
     return str(root.joinpath(*parts))

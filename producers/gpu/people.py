@@ -25,14 +25,8 @@ def who(proc: str, pids: Iterable[int]) -> dict[int, Who]:
 def _name(folder: str) -> str:
     comm = (files.optional(f"{folder}/comm") or b"").decode(errors="replace").rstrip("\n")
     argv = (files.optional(f"{folder}/cmdline") or b"").split(b"\0")
-    return full_name(comm, _exe(folder), [part.decode(errors="replace") for part in argv[:2]]) if comm else ""
-
-
-def _exe(folder: str) -> str:
-    try:
-        return os.readlink(f"{folder}/exe").removesuffix(" (deleted)")  # noqa: PTH115 - as in jobs
-    except OSError:
-        return ""
+    exe = files.link(f"{folder}/exe").removesuffix(" (deleted)")
+    return full_name(comm, exe, [part.decode(errors="replace") for part in argv[:2]]) if comm else ""
 
 
 def _user(folder: str) -> str:

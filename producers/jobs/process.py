@@ -22,6 +22,8 @@ COMM_MAX: Final = 15
 """The kernel cuts `comm` at so many characters."""
 COMMAND_MAX: Final = 1000
 """Characters of a command line that are kept."""
+VALUE_MAX: Final = 4096
+"""Bytes of a variable that are kept: anybody may set them, and they go out with every event of the job."""
 PYTHON: Final = re.compile(r"python[0-9.]*")
 LOOKED_AT_AGAIN_S: Final = 10.0
 """Every process is looked at again within so long, for one may become another program (exec)."""
@@ -121,7 +123,7 @@ def parse_environ(text: bytes) -> dict[str, str]:
     for pair in text.split(b"\0"):
         name, _, value = pair.partition(b"=")
         if name in VARIABLES:
-            found[name.decode()] = value.decode(errors="replace")
+            found[name.decode()] = value[:VALUE_MAX].decode(errors="replace")
     return found
 
 
@@ -188,7 +190,7 @@ class ProcessTable:
         except OSError as error:
             variables, hidden = {}, isinstance(error, PermissionError)
         uid = _owner(folder)
-        name = full_name(stat.comm, _link(f"{folder}/exe"), argv)
+        name = full_name(stat.comm, files.link(f"{folder}/exe").removesuffix(" (deleted)"), argv)
         container = container_of(files.optional(f"{folder}/cgroup") or b"")
         user = self._user(uid)
         return Process(pid, stat.ppid, stat.start, stat.comm, name, argv, user, variables, hidden, container=container)
@@ -224,10 +226,3 @@ def _owner(folder: str) -> int:
         return os.stat(folder).st_uid  # noqa: PTH116 - hot
     except OSError:
         return 0
-
-
-def _link(path: str) -> str:
-    try:
-        return os.readlink(path).removesuffix(" (deleted)")  # noqa: PTH115 - hot
-    except OSError:
-        return ""

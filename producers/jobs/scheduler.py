@@ -44,6 +44,7 @@ RANKS: Final = (
 """Rank, world size and local rank by launcher, the innermost first; Slurm's, which are the outermost, come last."""
 SLURM_RANK: Final = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")
 LOCAL_SIZES: Final = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+NUMBER_MAX: Final = (1 << 32) - 1
 NO_GPU: Final = frozenset({"", "void", "none"})
 
 
@@ -148,5 +149,7 @@ def _mpi(variables: Mapping[str, str]) -> Membership | None:
 
 
 def _number(variables: Mapping[str, str], name: str) -> int | None:
+    """A rank or a size; None for what is none, or is more than the message holds: anybody may set such variables."""
     value = variables.get(name, "")
-    return int(value) if value.isdecimal() else None
+    number = int(value) if value.isdecimal() and len(value) <= len(str(NUMBER_MAX)) else None
+    return number if number is not None and number <= NUMBER_MAX else None

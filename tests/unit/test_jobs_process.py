@@ -56,6 +56,10 @@ def test_only_the_named_variables_are_kept() -> None:
     assert parse_environ(environ) == {"SLURM_JOB_ID": "42", "RANK": "3=3"}
 
 
+def test_a_long_value_is_cut() -> None:
+    assert parse_environ(b"RANK=" + b"1" * 100_000) == {"RANK": "1" * 4096}
+
+
 @pytest.fixture
 def proc(tmp_path: Path) -> FakeProc:
     """A host with a shell that runs python."""

@@ -106,6 +106,8 @@ def test_torchrun_without_a_run_id_on_one_host_is_its_launcher() -> None:
         ({"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "0"}, Rank(1, 2, 0)),
         ({"PMIX_RANK": "7"}, Rank(7)),
         ({"RANK": "banana", "WORLD_SIZE": "8"}, Rank()),
+        ({"RANK": "4294967296", "WORLD_SIZE": "8"}, Rank()),
+        ({"RANK": "3", "WORLD_SIZE": "9" * 5000, "LOCAL_RANK": "-1"}, Rank(3)),
         ({}, Rank()),
     ],
 )

@@ -266,3 +266,14 @@ def test_the_settings_give_the_period() -> None:
 
 def test_an_empty_io_file_tells_nothing() -> None:
     assert parse_io(b"") is None
+
+
+def test_a_program_whose_name_is_no_text_and_numbers_that_are_none_hide_no_job(host: Host) -> None:
+    """Names, links and variables are whatever anybody on the host makes them."""
+    odd = os.fsdecode(b"/bin/exactly-fifteen\xff")
+    host.proc.put(Fake(40, 20, "exactly-fifteen", exe=odd, environ={"SLURM_JOB_ID": "7", "RANK": "9" * 20}))
+    host.job()
+    found = host.rows(1)
+    assert {row.pid for row in found} == {30, 40}
+    named = next(row for row in found if row.pid == 40)
+    assert (named.tree_id, list(named.ranks)) == ("systemd/bash/exactly-fifteen\ufffd", [])
