@@ -27,6 +27,7 @@ VALUE_MAX: Final = 4096
 PYTHON: Final = re.compile(r"python[0-9.]*")
 LOOKED_AT_AGAIN_S: Final = 10.0
 """Every process is looked at again within so long, for one may become another program (exec)."""
+LINEAGE_MAX: Final = 128
 YOUNG_READS: Final = 2
 """A new process is looked at again in so many next reads: it may have been caught between fork and exec."""
 
@@ -204,7 +205,7 @@ class ProcessTable:
             process = self.processes.get(process.ppid)
         lineage = process.lineage if process is not None else ()
         for descendant in reversed(chain):
-            lineage = (*lineage, descendant.name)
+            lineage = _shown((*lineage, descendant.name))
             self.processes[descendant.pid] = replace(descendant, lineage=lineage)
 
     def _user(self, uid: int) -> str:
@@ -219,6 +220,11 @@ class ProcessTable:
 def _arguments(cmdline: bytes) -> tuple[str, ...]:
     parts = cmdline[: 4 * COMMAND_MAX].rstrip(b"\0").split(b"\0") if cmdline else []
     return tuple(part.decode(errors="replace") for part in parts)
+
+
+def _shown(lineage: tuple[str, ...]) -> tuple[str, ...]:
+    """Of a tree that is deeper than any launcher makes one, its oldest and its youngest: expressions go over it."""
+    return lineage if len(lineage) <= LINEAGE_MAX else lineage[: LINEAGE_MAX // 2] + lineage[-LINEAGE_MAX // 2 :]
 
 
 def _owner(folder: str) -> int:

@@ -138,15 +138,22 @@ class _Walk:
 
     def top_of(self, process: Process) -> Key | None:
         """Key of the topmost process of its tree; None when it belongs to no job."""
-        if process.pid not in self.tops:
-            self.tops[process.pid] = None  # a cycle of stale parents ends here
-            parent = self._parent(process)
-            above = self.top_of(parent) if parent is not None else None
-            if is_own(process) or (parent is not None and parent.pid in self._own):
-                self._own.add(process.pid)
-            else:
-                self.tops[process.pid] = self._decide(process, parent, above)
+        chain: list[Process] = []  # a tree may be deeper than Python's stack
+        above: Process | None = process
+        while above is not None and above.pid not in self.tops:
+            self.tops[above.pid] = None  # a cycle of stale parents ends here
+            chain.append(above)
+            above = self._parent(above)
+        for each in reversed(chain):
+            self._settle(each, self._parent(each))
         return self.tops[process.pid]
+
+    def _settle(self, process: Process, parent: Process | None) -> None:
+        if is_own(process) or (parent is not None and parent.pid in self._own):
+            self._own.add(process.pid)
+        else:
+            above = self.tops[parent.pid] if parent is not None else None
+            self.tops[process.pid] = self._decide(process, parent, above)
 
     def grown(self) -> list[Tree]:
         """The trees with their pids."""
@@ -205,11 +212,20 @@ class _Walk:
             job_id=job_id,
             scheduler=found.scheduler,
             name=found.name or program(top),
-            user=found.user or top.user,
+            user=_user(top, found),
             rank=place,
             labels={**found.labels, **launch_labels(top.variables)},
         )
         return top.key
+
+
+def _user(top: Process, found: Membership) -> str:
+    """The owner of the process, whom the kernel knows: anybody may set SLURM_JOB_USER.
+
+    Slurm's word counts where the owner is root (a container's, mapped) or has no name here.
+    """
+    owned = top.user not in ("", "root") and not top.user.isdecimal()
+    return top.user if owned else found.user or top.user
 
 
 def program(process: Process) -> str:

@@ -213,3 +213,9 @@ def test_a_cycle_of_stale_parents_does_not_hang(proc: FakeProc) -> None:
 def test_a_user_without_a_name_is_a_number(proc: FakeProc) -> None:
     made = table(proc)
     assert made._user(4_000_000) == "4000000"
+
+
+def test_of_a_very_deep_tree_the_oldest_and_the_youngest_are_told(proc: FakeProc) -> None:
+    proc.put(*(Fake(pid, pid - 1, f"n{pid}") for pid in range(31, 331)))
+    names = table(proc).processes[330].lineage
+    assert (len(names), names[:4], names[-1]) == (128, ("systemd", "sshd", "bash", "python3"), "n330")

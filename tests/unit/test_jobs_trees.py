@@ -268,3 +268,29 @@ def test_a_name_is_the_script_or_module() -> None:
     for pid, (argv, _) in names.items():
         host.add(pid, 20, "python3", argv)
     assert {pid: tree.name for pid, tree in host.trees().items()} == {pid: name for pid, (_, name) in names.items()}
+
+
+def test_a_tree_may_be_deeper_than_pythons_stack_and_its_children_come_first() -> None:
+    host = Host()
+    host.add(30, 20, "python3")
+    for pid in range(31, 3031):
+        host.processes[pid] = Process(pid, pid - 1, 100 * pid, "sh", "sh", ("sh",), "ada")
+    host.processes = dict(reversed(host.processes.items()))
+    assert len(host.members()[30]) == 3001
+
+
+@pytest.mark.parametrize(
+    ("owner", "named", "user"),
+    [
+        ("ada", "boss", "ada"),
+        ("root", "ada", "ada"),
+        ("1007", "ada", "ada"),
+        ("root", "", "root"),
+        ("1007", "", "1007"),
+    ],
+)
+def test_the_owner_of_a_process_is_the_user_whatever_a_variable_says(owner: str, named: str, user: str) -> None:
+    host = Host()
+    variables = {"SLURM_JOB_ID": "7", **({"SLURM_JOB_USER": named} if named else {})}
+    host.processes[30] = Process(30, 20, 3000, "python3", "python3", ("python3",), owner, variables)
+    assert host.trees()[30].user == user
