@@ -12,6 +12,8 @@ from warpmeter.schemas.generated.source_health_pb2 import Envelope
 SourceHealth = Envelope.SourceHealth
 TOPIC: Final = "source-health"
 OK: Final = Health("", "ok")
+TOLD_MAX: Final = 1000
+"""Characters of a subject, and of why."""
 UNSUPPORTED_S: Final = 600.0
 """What a host does not have is repeated so often; it does not change, and there may be a hundred of it."""
 
@@ -75,12 +77,18 @@ class Board:
             ts=ts,
             period_ms=max(self._period_ms, round(UNSUPPORTED_S * 1000)) if _lasting(health) else self._period_ms,
             source=name,
-            subject=health.subject,
+            subject=_told(health.subject),
             state=health.state,
             seconds=None if health.subject else seconds,
-            why=health.why,
+            why=_told(health.why),
             count=health.count,
         )
+
+
+def _told(text: str) -> str:
+    """What others said may be in it: of any length, and no text at all, which no message takes."""
+    whole = text if len(text) <= TOLD_MAX else f"{text[: TOLD_MAX - 1]}…"
+    return whole.encode(errors="replace").decode()
 
 
 def tell(logger: Logger, changed: Iterable[SourceHealth]) -> None:

@@ -29,6 +29,8 @@ COUNTS: Final = {
     "summary": ("_count", "_sum"),
 }
 STARTED: Final = "process_start_time_seconds"
+MOST_LINES: Final = 50_000
+"""Of a page: more take seconds of the agent's time and hundreds of MiB. Raised by a `most` above a tenth of it."""
 
 
 class BadPageError(Exception):
@@ -81,6 +83,11 @@ class PageReader:
         """The values of a page that was read at `ts` (UTC seconds); raises BadPageError, and nothing of it is used."""
         if not page.openmetrics and page.body and not page.body.endswith(b"\n"):
             raise BadPageError("it is cut off: its last line has no end")
+        if (length := page.body.count(b"\n")) > (longest := max(MOST_LINES, 10 * self._most)):
+            raise BadPageError(
+                f"it has {length} lines, and the agent reads {longest} at most: narrow what it exports, "
+                "or raise max_series to a tenth of that"
+            )
         lines = [line for line in page.text.split("\n") if line]
         comments = [line for line in lines if line[0] == "#"]
         oldest = (ts - self._stale_s) * (1 if page.openmetrics else 1000)  # the text format dates in milliseconds

@@ -267,6 +267,15 @@ def test_a_page_with_a_line_of_another_kind_is_refused_whole(line: str) -> None:
     assert len(endpoint.rows("up 1\nup2 2\n")) == 2
 
 
+def test_a_page_beyond_all_measure_is_refused_before_it_is_parsed() -> None:
+    long = b"".join(b"a%d 1\n" % number for number in range(60_000))
+    source = ExporterPage("gpu01", Scrape("e", "http://127.0.0.1:1/"))
+    (health,) = source.parse(Sample(1.8e9, 1.0, 10.0, Page(long)), None).health
+    assert (health.subject, "60000 lines" in health.why, "max_series" in health.why) == ("page", True, True)
+    roomy = ExporterPage("gpu01", Scrape("e", "http://127.0.0.1:1/", max_series=6000))
+    assert len(roomy.parse(Sample(1.8e9, 1.0, 10.0, Page(long)), None).rows) == 6000
+
+
 def test_a_page_that_is_cut_off_is_refused() -> None:
     endpoint = Endpoint()
     endpoint.rows("a 1250\nb 1\n")

@@ -251,3 +251,9 @@ def test_the_subjects_of_a_source_that_is_not_ok_rest() -> None:
     assert [(row.subject, row.state) for row in board.rows(10.0)] == [("", "timeout")]
     changed = board.report("gpu", 3.0, 0.1, Health("", "ok"), [Health("GPU-1", "gone")])
     assert [(row.subject, row.state) for row in changed] == [("", "ok")]
+
+
+def test_what_is_told_is_text_and_not_too_long() -> None:
+    board = Board("gpu01", 10.0)
+    (row,) = board.report("s", 1.0, 0.1, Health("", "failed", "\udcff" + "x" * 70_000))
+    assert row.why == "?" + "x" * 998 + "…"
