@@ -98,7 +98,7 @@ class _Host:
             for column in ("start", "duration", "name", "thread")
         )
         name = _without_addresses(trace)[name]
-        order = in_order(start, duration)
+        order = by_start(start, duration)
         where = np.empty(len(order), np.intp)
         where[order] = np.arange(len(order))
         nesting = nest(thread[order], start[order], (start + duration)[order])
@@ -116,7 +116,7 @@ def _without_addresses(trace: Trace) -> Int64s:
     return np.array([found.setdefault(name, i) for i, name in enumerate(plain)], np.int64)
 
 
-def in_order(start: Int64s, duration: Int64s) -> Places:
+def by_start(start: Int64s, duration: Int64s) -> Places:
     """The order of starts, of equal ones the longer first, else as they came; quick when long runs are sorted."""
     order = np.argsort(start, kind="stable")
     same = np.diff(start[order]) == 0

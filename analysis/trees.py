@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpmeter.analysis.nesting import Nesting, levels
+from warpmeter.analysis.nesting import Nesting, in_order, levels
 from warpmeter.analysis.trace import Booleans, Int64s, Places
 
 
@@ -45,7 +45,7 @@ class Tree:
 
 def tree(nesting: Nesting) -> Tree:
     """The walk of a nesting, n log n."""
-    order = np.argsort(nesting.thread, kind="stable")
+    order = in_order(nesting.thread)
     place = np.empty(len(order), np.intp)
     place[order] = np.arange(len(order))
     size = np.ones(len(order), np.intp)
