@@ -1,7 +1,10 @@
-"""What a kernel's name tells of matrix products: whether it is one, on which units it ran, in which precision."""
+"""What a kernel's name tells of matrix products: whether it is one, and in which precision."""
 
 import re
+from functools import lru_cache
 from typing import Final
+
+from warpmeter.analysis.names import uses_matrix_units
 
 _PRODUCT: Final = re.compile(
     r"(?<!fb)gemm|gemv|splitk|cutlass|xmma|nvjet|wgmma|Cijk_|bmm_|cudnn.*conv(?!ert)|conv(?!ert)\w*[23]d|convolv|"
@@ -11,19 +14,6 @@ _PRODUCT: Final = re.compile(
 )
 _NOT_PRODUCT: Final = re.compile(r"at::native::(vectorized|unrolled)?_?elementwise|fft|quantize", re.IGNORECASE)
 
-_MATRIX_UNITS: Final = re.compile(
-    r"tensorop|tensor\d+x\d+x\d+|[hdsi]\d{3,5}(gemm|cudnn|fprop|dgrad|wgrad|_)|hmma|wgmma|mma_sync|nvjet|wmma|mfma|"
-    r"_MI\d+x\d+|MxE\dm\d|_tf32f32_|fp16_s\d|bf16_s\d",
-    re.IGNORECASE,
-)
-_NO_MATRIX_UNITS: Final = re.compile(
-    r"simt|ffma|dfma|[sdc]gemm|scudnn|gemv|gemmSN|gemmk1|dgrad_engine|wgrad_alg0_engine|convolve_sgemm|"
-    r"conv_depthwise|dot_kernel|_MAC_",
-    re.IGNORECASE,
-)
-_LIKELY_MATRIX_UNITS: Final = re.compile(
-    r"xmma|cutlass|flash_(fwd|bwd)|fmha|attn_(fwd|bwd)|FlashAttn|triton_tem_", re.IGNORECASE
-)
 _PRECISIONS: Final = (
     ("fp8", re.compile(r"e4m3|e5m2|fp8", re.IGNORECASE)),
     ("bf16", re.compile(r"bf16|bfloat16|_BBS_|_tst_", re.IGNORECASE)),
@@ -34,20 +24,13 @@ _PRECISIONS: Final = (
 )
 
 
+@lru_cache(maxsize=4096)
 def is_product(kernel: str) -> bool:
     """Whether a kernel of this name multiplies matrices, convolves or attends, or is a part of that."""
     return _PRODUCT.search(kernel) is not None and _NOT_PRODUCT.search(kernel) is None
 
 
-def on_matrix_units(kernel: str) -> bool | None:
-    """Whether it ran on Tensor Cores (AMD: Matrix Cores), None where its name does not tell."""
-    if _MATRIX_UNITS.search(kernel):
-        return True
-    if _NO_MATRIX_UNITS.search(kernel):
-        return False
-    return True if _LIKELY_MATRIX_UNITS.search(kernel) else None
-
-
+@lru_cache(maxsize=4096)
 def precision(dtype: str, kernel: str) -> str:
     """Which peak of the data sheet a product of this type is held against.
 
@@ -67,4 +50,4 @@ def precision(dtype: str, kernel: str) -> str:
 def _is_tf32(kernel: str) -> bool:
     if re.search(r"Cijk_|mfma|_MI\d+x", kernel):
         return re.search(r"xf32|_S_MX_|tf32", kernel, re.IGNORECASE) is not None
-    return re.search("tf32", kernel, re.IGNORECASE) is not None or on_matrix_units(kernel) is True
+    return re.search("tf32", kernel, re.IGNORECASE) is not None or uses_matrix_units(kernel) is True

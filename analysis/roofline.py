@@ -12,7 +12,8 @@ import numpy as np
 
 from warpmeter.analysis.flops import Cost, cost, is_known
 from warpmeter.analysis.links import Links
-from warpmeter.analysis.matrix import is_product, on_matrix_units, precision
+from warpmeter.analysis.matrix import is_product, precision
+from warpmeter.analysis.names import uses_matrix_units
 from warpmeter.analysis.sheets import Sheet, sheet
 from warpmeter.analysis.trace import NONE, Booleans, Int64s, Kind, Places, Trace
 from warpmeter.analysis.trees import total
@@ -276,7 +277,7 @@ def _rate(trace: Trace, kinds: _Kinds, work: _Work, limits: Sheet | None, i: int
         peak_share=_share(speed, peak),
         roof_share=_share(speed, roof),
         kernel=kernel,
-        matrix_units=on_matrix_units(kernel) if kernel is not None else None,
+        matrix_units=uses_matrix_units(kernel) if kernel is not None else None,
     )
 
 
@@ -340,7 +341,7 @@ def _products(trace: Trace, events: Places, counted_ns: int) -> dict[str, Any]:
     product = _products_by_name(trace)
     units = np.zeros(len(trace.names), np.int8)
     for name in np.flatnonzero(product).tolist():
-        told = on_matrix_units(trace.names[name])
+        told = uses_matrix_units(trace.names[name])
         units[name] = 0 if told is None else 1 if told else 2
     chosen = ((events >= 0) | product[trace.gpu.name]) & (trace.gpu.kind == Kind.KERNEL)
     named = chosen & product[trace.gpu.name]
