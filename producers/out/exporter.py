@@ -28,6 +28,7 @@ from warpmeter.producers.out.drops import Drops
 from warpmeter.producers.out.latest import Latest
 from warpmeter.producers.out.otlp import Request
 from warpmeter.producers.source import Health
+from warpmeter.producers.timely import TimelyResponse
 from warpmeter.settings import Agent
 
 TIMEOUT_S: Final = 10.0
@@ -36,6 +37,7 @@ FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 30.0
 LONGEST_RETRY_AFTER_S: Final = 300.0
 LARGEST_ANSWER: Final = 1 << 20
+WHY_MAX: Final = 1000
 AGAIN: Final = frozenset({429, 502, 503, 504})
 DROPPED: Final = {
     "full": "values dropped so far: the OTLP queue was full; the receiver is away or slow, or raise "
@@ -55,7 +57,7 @@ class Export:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the receiver said. `status` 0: nothing. `retry_after_s`: None when it did not say."""
+    """What the receiver said, true or not. `status` 0: nothing. `retry_after_s`: None when it did not say."""
 
     status: int
     why: str
@@ -176,10 +178,11 @@ class Exporter:
                 return
             self._failing_since = None
         taken = 200 <= answer.status < 300
-        self._taken.inc(export.points - answer.rejected if taken else 0)
-        self._drops.add("rejected" if taken else "refused", answer.rejected if taken else export.points)
+        lost = min(max(0, answer.rejected), export.points) if taken else export.points
+        self._taken.inc(export.points - lost)
+        self._drops.add("rejected" if taken else "refused", lost)
         if answer.why:
-            self._log.warning("otlp_refused", status=answer.status, why=answer.why, values=export.points)
+            self._log.warning("otlp_refused", status=answer.status, why=answer.why[:WHY_MAX], values=export.points)
 
     def _failed(self, why: str) -> None:
         with self._some:
@@ -197,6 +200,7 @@ class Peer:
         self.shown = f"{url.scheme}://{url.netloc.rpartition('@')[2]}{self._path}"
         kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
         self._connection = kind(url.hostname or "", url.port, timeout=TIMEOUT_S)
+        self._connection.response_class = TimelyResponse
         self._headers = {
             "Content-Type": "application/x-protobuf",
             "Content-Encoding": "gzip",
@@ -220,6 +224,8 @@ class Peer:
         return self.post(body)
 
     def _post(self, body: bytes) -> Answer:
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(TIMEOUT_S)  # the last answer left less
         self._connection.request("POST", self._path, body, self._headers)
         response = self._connection.getresponse()
         content = response.read(LARGEST_ANSWER)

@@ -12,8 +12,8 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import IO, Final
 
-from warpmeter.producers.scrape.timely import TimelyHTTP, TimelyHTTPS
 from warpmeter.producers.source import SourceError
+from warpmeter.producers.timely import TimelyHTTP, TimelyHTTPS
 from warpmeter.settings import Scrape
 
 CHUNK: Final = 1 << 16

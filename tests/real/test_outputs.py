@@ -8,9 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -29,7 +30,7 @@ from tests.real import agents
 from tests.wait import until
 from warpmeter.cli import doctor
 from warpmeter.clock import SystemClock
-from warpmeter.producers.out.exporter import Exporter
+from warpmeter.producers.out.exporter import Exporter, Peer
 from warpmeter.producers.out.latest import Latest
 from warpmeter.producers.out.page import Collected
 from warpmeter.settings import Agent, Kafka, Metrics, Settings
@@ -308,6 +309,42 @@ def test_what_is_refused_for_good_is_dropped_and_counted() -> None:
     out.close(5)
     receiver.close()
     assert len(receiver.got) == 2
+
+
+def test_a_receiver_that_rejects_more_than_it_got_is_sent_to_all_the_same() -> None:
+    receiver = Receiver([Say(200, rejected=10**12), Say(200, rejected=-5)])
+    out = exporter(receiver)
+    for count in (1, 2, 3):
+        push(out)
+        until(lambda count=count: len(receiver.got) == count, "the next export")  # type: ignore[misc]
+    (told,) = out.health()[1]
+    assert (told.subject, told.count) == ("dropped/rejected", receiver.got[0].points)
+    out.close(5)
+    receiver.close()
+
+
+@pytest.mark.parametrize("part", [b"HTTP/1.1 100 Continue\r\n\r\n", b"H"])
+def test_a_receiver_that_drips_its_answer_is_one_that_does_not_answer(
+    part: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warpmeter.producers.out.exporter.TIMEOUT_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        peer = Peer(Agent(host="gpu01", otlp_url=f"http://127.0.0.1:{server.getsockname()[1]}"))
+        stop = threading.Event()
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            with connection, suppress(OSError):
+                while not stop.wait(0.05):
+                    connection.sendall(part)
+
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        began = time.monotonic()
+        assert peer.post(b"x").status == 0
+        assert time.monotonic() - began < 10
+        stop.set()
+        thread.join(10)
 
 
 def test_a_receiver_that_comes_back_gets_what_the_queue_held_and_the_rest_is_counted() -> None:

@@ -32,8 +32,8 @@ class _UntilThen(io.RawIOBase):
         super().close()
 
 
-class _TimelyResponse(HTTPResponse):
-    """A response that has come, headers and all, within the connection's timeout."""
+class TimelyResponse(HTTPResponse):
+    """A response that has come, headers and all, within the socket's timeout; that is what is left of it afterwards."""
 
     def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
         super().__init__(sock, *args, **options)
@@ -42,11 +42,11 @@ class _TimelyResponse(HTTPResponse):
 
 
 class _TimelyConnection(HTTPConnection):
-    response_class = _TimelyResponse
+    response_class = TimelyResponse
 
 
 class _TimelyTLSConnection(HTTPSConnection):
-    response_class = _TimelyResponse
+    response_class = TimelyResponse
 
 
 class TimelyHTTP(urllib.request.HTTPHandler):
