@@ -1,234 +1,192 @@
-"""From decoded events to the columns of a trace."""
+"""From the tables of one or more readers to a trace."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Final, TypeVar
+from functools import cache
+from typing import Any, Final, TypeVar, get_args, get_type_hints, overload
 
 import msgspec
 import numpy as np
-from msgspec import UNSET
+from msgspec import DecodeError
 
 from warpmeter.analysis import trace as columns
-from warpmeter.analysis.read.numbers import nanoseconds
-from warpmeter.analysis.read.shapes import ABSENT, Args, Event
-from warpmeter.analysis.trace import NONE, Collective, Inputs, Kind, Thread
+from warpmeter.analysis.read.head import devices, distributed, whole
+from warpmeter.analysis.read.reader import Document
+from warpmeter.analysis.read.tables import Index, Tables
+from warpmeter.analysis.trace import NONE, Collective, Columns, Inputs, Thread, Trace
 
-T = TypeVar("T", bound=columns.Columns)
-GPU: Final = {
-    "kernel": Kind.KERNEL,
-    "mtia_ccp_events": Kind.KERNEL,
-    "gpu_memcpy": Kind.MEMCPY,
-    "memcpy": Kind.MEMCPY,
-    "gpu_memset": Kind.MEMSET,
-    "memset": Kind.MEMSET,
-}
-CALLS: Final = {"cuda_runtime", "cuda_driver", "runtime", "mtia_runtime", "xpu_runtime", "privateuse1_runtime"}
-_ARGS = msgspec.json.Decoder(Args, strict=False)
-_ANY = msgspec.json.Decoder()
-_NO_ARGS = Args()
+T = TypeVar("T", bound=Columns)
+_ANY: Final = msgspec.json.Decoder()
+_KNOWN: Final = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds")
 
 
-class Index(dict[Any, int]):
-    """Numbers each key when it is first asked for."""
+def build(path: str, parts: Sequence[Tables], document: Document) -> Trace:
+    """One trace of what the readers of a file found."""
+    joined = Joined(parts)
+    head = document.head
+    return Trace(
+        file=path,
+        gpu=joined.table(columns.GpuEvents),
+        calls=joined.table(columns.Calls),
+        operators=joined.table(columns.Operators),
+        annotations=joined.table(columns.Annotations),
+        gpu_annotations=joined.table(columns.GpuAnnotations),
+        frames=joined.table(columns.Frames),
+        waits=joined.table(columns.Waits),
+        allocations=joined.table(columns.Allocations),
+        flows=joined.table(columns.Flows),
+        counters=joined.table(columns.Counters),
+        names=list(joined.names),
+        threads=joined.known_threads(),
+        inputs=KnownInputs(list(joined.inputs)),
+        collectives=list(joined.collectives),
+        devices=devices(head.get("deviceProperties")),
+        distributed=distributed(head.get("distributedInfo")),
+        epoch_ns=whole(head.get("baseTimeNanoseconds"), 0),
+        events=sum(part.events for part in parts),
+        metadata={key: value for key, value in head.items() if key not in _KNOWN},
+        notes=(*document.notes, *_odd(parts)),
+    )
 
-    def __missing__(self, key: Any) -> int:
-        self[key] = number = len(self)
-        return number
+
+def _odd(parts: Sequence[Tables]) -> list[str]:
+    counts: dict[str, int] = {}
+    for part in parts:
+        for what, count in part.odd.items():
+            counts[what] = counts.get(what, 0) + count
+    return [f"{count:,} event{'s' if count > 1 else ''} {what}" for what, count in sorted(counts.items())]
 
 
-class Build:
-    """Takes events one by one; `table` gives the columns."""
+class Joined:
+    """Tables of several readers under one set of indexes."""
 
-    def __init__(self) -> None:
+    def __init__(self, parts: Sequence[Tables]) -> None:
+        self._parts = parts
         self.names, self.threads, self.inputs, self.collectives = Index(), Index(), Index(), Index()
-        self.rows: dict[type[columns.Columns], list[dict[str, Any]]] = {}
-        self.process_names: dict[str, str] = {}
-        self.thread_names: dict[tuple[str, str], str] = {}
+        self._maps = [self._map(part) for part in parts]
 
-    def add(self, event: Event) -> None:
-        """Files one event in its table; those that no table takes are passed over."""
-        cat = (event.cat or "").lower()
-        if event.ph == "X" and event.dur is not UNSET and event.ts is not UNSET:
-            self._span(cat, event)
-        elif event.ph in ("i", "I") and event.name == "[memory]":
-            self._allocation(event)
-        elif event.ph in ("s", "f") and cat == "fwdbwd":
-            self._row(columns.Flows, event, id=event.id, thread=self._thread(event), begins=event.ph == "s")
-        elif event.ph == "C":
-            self._counter(event)
-        elif event.ph == "M":
-            self._metadata(event)
-
-    def _span(self, cat: str, event: Event) -> None:
-        if cat in GPU:
-            self._gpu(GPU[cat], event)
-        elif cat in CALLS:
-            a = _args(event)
-            self._row(columns.Calls, event, thread=self._thread(event), correlation=a.correlation, external=a.external)
-        elif cat in ("cpu_op", "operator"):
-            self._operator(event)
-        elif cat == "user_annotation":
-            self._row(columns.Annotations, event, thread=self._thread(event), external=_args(event).external)
-        elif cat == "gpu_user_annotation":
-            self._row(columns.GpuAnnotations, event, device=_number(event.pid), stream=_number(event.tid))
-        elif cat in ("python_function", "python"):
-            a = _args(event)
-            self._row(columns.Frames, event, thread=self._thread(event), id=a.id, parent=a.parent)
-        elif cat == "cuda_sync":
-            a = _args(event)
-            self._row(
-                columns.Waits,
-                event,
-                device=a.device,
-                stream=a.stream,
-                correlation=a.correlation,
-                on_stream=a.on_stream,
-                on_correlation=a.on_correlation,
-            )
-
-    def _gpu(self, kind: Kind, event: Event) -> None:
-        a = _args(event)
-        self._row(
-            columns.GpuEvents,
-            event,
-            kind=int(kind),
-            device=a.device if a.device != NONE else _number(event.pid),
-            stream=a.stream if a.stream != NONE else _number(event.tid),
-            correlation=a.correlation,
-            external=a.external,
-            bytes=a.bytes,
-            occupancy=float("nan") if a.occupancy is None else a.occupancy / 100,
-            collective=self._collective(a),
-        )
-
-    def _operator(self, event: Event) -> None:
-        a = _args(event)
-        self._row(
-            columns.Operators,
-            event,
-            thread=self._thread(event),
-            external=a.external,
-            sequence=a.sequence,
-            forward_thread=a.forward,
-            inputs=self._inputs(a),
-            collective=self._collective(a),
-        )
-
-    def _inputs(self, a: Args) -> int:
-        if a.dims is UNSET and a.types is UNSET:
-            return NONE
-        return self.inputs[tuple(b"" if x is UNSET else bytes(x) for x in (a.dims, a.types, a.concrete, a.strides))]
-
-    def _collective(self, a: Args) -> int:
-        if a.collective is UNSET:
-            return NONE
-        ranks = _ANY.decode(a.group_ranks) if a.group_ranks is not UNSET else ()
-        if isinstance(ranks, str):
-            try:
-                ranks = _ANY.decode(ranks)
-            except msgspec.DecodeError:  # Kineto cuts long lists: "[0, 1, 2, ..., 63]"
-                ranks = ()
-        return self.collectives[
-            Collective(
-                name=a.collective,
-                dtype=a.dtype,
-                in_elements=a.inside or 0,
-                out_elements=a.outside or 0,
-                group_name=str(a.group or ""),
-                group_description=a.group_description or "",
-                group_size=a.group_size or 0,
-                group_ranks=tuple(rank for rank in ranks if isinstance(rank, int)),
-                source=ABSENT if a.source is None else a.source,
-                target=ABSENT if a.target is None else a.target,
-            )
-        ]
-
-    def _allocation(self, event: Event) -> None:
-        a = _args(event)
-        self._row(
-            columns.Allocations,
-            event,
-            thread=self._thread(event),
-            address=a.address,
-            bytes=a.size,
-            device_type=a.device_type,
-            device=a.device_id,
-            allocated=a.allocated,
-            reserved=a.reserved,
-        )
-
-    def _counter(self, event: Event) -> None:
-        values = _ANY.decode(event.args) if event.args is not UNSET else {}
-        for series, value in values.items():
-            if isinstance(value, int | float):
-                name = self.names[f"{event.name} {series}"]
-                self._row(columns.Counters, event, name=name, value=float(value))
-
-    def _metadata(self, event: Event) -> None:
-        values = _ANY.decode(event.args) if event.args is not UNSET else {}
-        name = str(values.get("name", ""))
-        if event.name == "process_name":
-            self.process_names[str(event.pid)] = name
-        elif event.name == "thread_name":
-            self.thread_names[str(event.pid), str(event.tid)] = name
-
-    def _thread(self, event: Event) -> int:
-        return self.threads[str(event.pid), str(event.tid)]
-
-    def _row(self, table: type[columns.Columns], event: Event, **values: Any) -> None:
-        values |= {"start": event.ts}
-        if issubclass(table, columns.Spans):
-            values |= {"duration": event.dur, "name": self.names[event.name or ""]}
-        self.rows.setdefault(table, []).append(values)
+    def _map(self, part: Tables) -> Mapping[str, Any]:
+        """New indexes by old ones; the last entry is `NONE`'s, which is -1."""
+        threads = [(_text(pid), _text(tid)) for pid, tid in part.threads]
+        inputs = list(part.inputs)[1:]
+        return {
+            "name": self.names.of(list(part.names)),
+            "thread": self.threads.of(threads),
+            "inputs": np.append(self.inputs.of(inputs), np.int32(NONE)),
+            "collective": np.append(self.collectives.of(list(map(_collective, part.collectives))), np.int32(NONE)),
+        }
 
     def table(self, kind: type[T]) -> T:
-        """The columns of one table, in the order that `trace` promises."""
-        rows = self.rows.get(kind, [])
-        arrays = {column.name: _array(column.name, column.type, rows) for column in fields(kind)}
-        order = (
-            np.lexsort((-arrays["duration"], arrays["start"])) if "duration" in arrays else arrays["start"].argsort()
-        )
-        return kind(**{name: array[order] for name, array in arrays.items()})
+        """All events of a table, in the order that `trace` promises."""
+        pieces = sorted(
+            ((chunk, arrays, maps) for part, maps in zip(self._parts, self._maps, strict=True)
+             for chunk, arrays in part.pieces.pop(kind, ())),
+            key=lambda piece: piece[0],
+        )  # fmt: skip
+        found = {name: _joined(name, dtype, pieces) for name, dtype in _dtypes(kind).items()}
+        order = _order(found["start"], found.get("duration"))
+        return kind(**(found if order is None else {name: values[order] for name, values in found.items()}))
 
     def known_threads(self) -> list[Thread]:
         """Threads by their index, with the names that the trace gives them."""
-        return [
-            Thread(pid, tid, self.process_names.get(pid, ""), self.thread_names.get((pid, tid), ""))
-            for pid, tid in self.threads
-        ]
-
-    def known_inputs(self) -> list[Inputs]:
-        """Inputs by their index."""
-        return [Inputs(*(tuple(_ANY.decode(text)) if text else () for text in key)) for key in self.inputs]
+        processes: dict[str, str] = {}
+        threads: dict[tuple[str, str], str] = {}
+        for part in self._parts:
+            processes |= part.process_names
+            threads |= part.thread_names
+        return [Thread(pid, tid, processes.get(pid, ""), threads.get((pid, tid), "")) for pid, tid in self.threads]
 
 
-_TYPES: Final = {
-    "kind": np.int8,
-    "occupancy": np.float32,
-    "begins": np.bool_,
-    "value": np.float64,
-    **dict.fromkeys(("name", "thread", "device", "device_type", "inputs", "collective"), np.int32),
-}
+def _text(word: object) -> str:
+    return "" if word is None else str(word)
 
 
-def _array(name: str, _type: Any, rows: Sequence[dict[str, Any]]) -> Any:
-    values = [row[name] for row in rows]
-    if name in ("start", "duration"):
-        return nanoseconds(values)
-    return np.array([NONE if value is None else value for value in values], _TYPES.get(name, np.int64))
+@cache
+def _dtypes(kind: type[Columns]) -> Mapping[str, Any]:
+    hints = get_type_hints(kind)
+    return {column.name: get_args(get_args(hints[column.name])[1])[0] for column in fields(kind)}
 
 
-def _args(event: Event) -> Args:
-    return _ARGS.decode(event.args) if event.args is not UNSET else _NO_ARGS
+def _joined(name: str, dtype: Any, pieces: Sequence[tuple[int, Mapping[str, Any], Mapping[str, Any]]]) -> Any:
+    """One column of all pieces, each piece's own let go."""
+    arrays = [maps[name][values[name]] if name in maps else values[name] for _, values, maps in pieces]
+    return np.concatenate(arrays).astype(dtype, copy=False) if arrays else np.empty(0, dtype)
 
 
-def _number(word: int | str | None) -> int:
-    return word if isinstance(word, int) else int(word) if word and word.isdecimal() else NONE
+def _order(start: Any, duration: Any) -> Any:
+    """By start; those that start together the longer first, then as in the file. None if they stand so."""
+    rising = np.diff(start)
+    ties = np.flatnonzero(rising == 0)
+    if (rising >= 0).all() and (duration is None or not (duration[ties + 1] > duration[ties]).any()):
+        return None
+    order = np.argsort(start, kind="stable")
+    if duration is None:
+        return order
+    sorted_start = start[order]
+    same = sorted_start[1:] == sorted_start[:-1]
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    among = order[tied]
+    order[tied] = among[np.lexsort((-duration[among], start[among]))]
+    return order
 
 
-def build(events: Iterable[Event]) -> Build:
-    """All events filed."""
-    filed = Build()
-    for event in events:
-        filed.add(event)
-    return filed
+def _collective(values: tuple[Any, ...]) -> Collective:
+    name, dtype, inside, outside, group, description, size, first, stride, source, target, ranks = values
+    return Collective(
+        name=name,
+        dtype=dtype,
+        in_elements=inside or 0,
+        out_elements=outside or 0,
+        group_name=_text(group),
+        group_description=description or "",
+        group_size=size or 0,
+        group_ranks=_ranks(ranks, size or 0, first, stride),
+        source=NONE if source is None else source,
+        target=NONE if target is None else target,
+    )
+
+
+def _ranks(text: bytes, size: int, first: int | None, stride: int | None) -> tuple[int, ...]:
+    """Ranks of a group: a list, or its text, or (long ones are cut short) from the first rank and the stride."""
+    ranks = _decoded(text)
+    if isinstance(ranks, str):
+        ranks = _decoded(ranks.encode())
+    if isinstance(ranks, list) and all(isinstance(rank, int) for rank in ranks):
+        return tuple(ranks)
+    if first is not None and first >= 0 and stride and stride > 0 and 0 < size <= 1 << 20:
+        return tuple(range(first, first + size * stride, stride))
+    return ()
+
+
+def _decoded(text: bytes) -> Any:
+    try:
+        return _ANY.decode(text)
+    except (DecodeError, RecursionError):
+        return None
+
+
+class KnownInputs(Sequence[Inputs]):
+    """Inputs by their index, decoded when asked for: their text may be of as many kinds as there are operators."""
+
+    def __init__(self, texts: Sequence[bytes]) -> None:
+        self._texts = texts
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    @overload
+    def __getitem__(self, index: int) -> Inputs: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Inputs]: ...
+    def __getitem__(self, index: int | slice) -> Inputs | Sequence[Inputs]:
+        if isinstance(index, slice):
+            return KnownInputs(self._texts[index])
+        dims, types, concrete, strides = map(_list, self._texts[index].split(b"\0"))
+        return Inputs(dims, tuple(kind if isinstance(kind, str) else "" for kind in types), concrete, strides)
+
+
+def _list(text: bytes) -> tuple[Any, ...]:
+    value = _decoded(text)
+    if isinstance(value, str):
+        value = _decoded(value.encode())
+    return tuple(value) if isinstance(value, list) else ()

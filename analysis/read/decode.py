@@ -1,0 +1,130 @@
+"""From text to events: typed where it can be, field by field where it cannot, mended where it is no JSON."""
+
+import re
+from collections import Counter as Counted
+from typing import Any, Final
+
+import msgspec
+from msgspec import DecodeError, Raw, ValidationError, structs
+
+from warpmeter.analysis.read import shapes
+from warpmeter.analysis.read.tables import NO_EVENT
+
+MENDED: Final = "read after mending text that is no JSON (NaN, infinity, bad characters)"
+_FWDBWD: Final = b'"fwdbwd"'
+_RAWS: Final = msgspec.json.Decoder(list[Raw])
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+_NOT_FINITE: Final = re.compile(rb'((?<!\\)"\s*:\s*)[-+]?(?:nan|inf(?:inity)?)(?=\s*[,}\]])', re.IGNORECASE)
+_ESCAPE: Final = re.compile(r"\\(u(?![dD][89abAB])[0-9a-fA-F]{4}|[\"\\/bfnrt])|\\", re.DOTALL)
+_CONTROL: Final = re.compile(r"[\x00-\x1f]")
+
+
+class MalformedError(Exception):
+    """Text that is no JSON list, for whatever reason."""
+
+
+def events(text: bytes, odd: Counted[str]) -> list[Any]:
+    """The events of a JSON list. What is JSON but no event is counted in `odd`; `MalformedError` if the text is no list
+    even with NaN and infinity taken for null.
+    """
+    try:
+        return _typed(text, odd)
+    except MalformedError:
+        finite, count = _NOT_FINITE.subn(rb"\1null", text)
+        if not count:
+            raise
+        found = _typed(finite, odd)
+        odd[MENDED] += count
+        return found
+
+
+def _typed(text: bytes, odd: Counted[str]) -> list[Any]:
+    decoder = shapes.EVENTS if _FWDBWD in text else shapes.NO_ARROWS
+    try:
+        try:
+            return decoder.decode(text)
+        except ValidationError:
+            return _each(_RAWS.decode(text), decoder, odd)
+    except (DecodeError, RecursionError, UnicodeError) as error:
+        raise MalformedError(str(error)) from error
+
+
+def _each(raws: list[Raw], decoder: "msgspec.json.Decoder[list[Any]]", odd: Counted[str]) -> list[Any]:
+    found = []
+    for raw in raws:
+        try:
+            found += decoder.decode(b"[" + bytes(raw) + b"]")
+        except ValidationError:
+            event = _lenient(raw)
+            if event is None:
+                odd[NO_EVENT] += 1
+            else:
+                found.append(event)
+    return found
+
+
+def _lenient(raw: Raw) -> Any:
+    """An event some of whose arguments have another type than they should: it is read without those. None if it has no
+    phase, or if its name, place or category is none.
+    """
+    try:
+        fields = _FIELDS.decode(raw)
+        kind = shapes.READ.get(msgspec.json.decode(fields.get("ph", b"null")), shapes.Passed)
+        return kind(**_values(kind, fields)) if kind is not shapes.Passed else None
+    except (DecodeError, RecursionError, UnicodeError, TypeError):
+        return None
+
+
+def _values(kind: type[Any], fields: dict[str, Raw]) -> dict[str, Any]:
+    told = {item.name: (item, fields[item.encode_name]) for item in structs.fields(kind) if item.encode_name in fields}
+    return {
+        name: _arguments(kind, raw) if name == "args" else msgspec.json.decode(raw, type=item.type, strict=False)
+        for name, (item, raw) in told.items()
+    }
+
+
+def _arguments(kind: type[Any], raw: Raw) -> Any:
+    shape = {shapes.Span: shapes.Args, shapes.Instant: shapes.MemoryArgs, shapes.OldInstant: shapes.MemoryArgs}.get(
+        kind
+    )
+    if shape is None:
+        return raw
+    try:
+        fields = _FIELDS.decode(raw)
+    except ValidationError:  # a list, a text
+        return shape()
+    values = {}
+    for item in structs.fields(shape):
+        if item.encode_name in fields:
+            try:
+                values[item.name] = msgspec.json.decode(fields[item.encode_name], type=item.type, strict=False)
+            except ValidationError:
+                continue
+    return shape(**values)
+
+
+def one(text: bytes, odd: Counted[str]) -> list[Any]:
+    """The one event whose braces are whole, mended where that makes it JSON; counted in `odd` where nothing does."""
+    try:
+        return events(b"[" + text + b"]", odd)
+    except MalformedError:
+        pass
+    try:
+        found = events(b"[" + _mended(text) + b"]", odd)
+    except MalformedError:
+        odd[NO_EVENT] += 1
+        return []
+    odd[MENDED] += len(found)
+    return found
+
+
+def _mended(text: bytes) -> bytes:
+    """Bytes that are no UTF-8 replaced, control characters as spaces, lone backslashes doubled, half pairs replaced."""
+    readable = _CONTROL.sub(" ", text.decode("utf-8", "replace"))
+    return _ESCAPE.sub(_escape, readable).encode()
+
+
+def _escape(found: re.Match[str]) -> str:
+    if found[1]:
+        return found[0]
+    return "\\ufffd\\\\" if found.string[found.end() : found.end() + 1] == "u" else "\\\\"

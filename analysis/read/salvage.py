@@ -1,0 +1,139 @@
+"""Events of a text that is not sound JSON: whole ones are found between what is broken."""
+
+import re
+from collections import Counter as Counted
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final
+
+from warpmeter.analysis.read.decode import MalformedError, events, one
+from warpmeter.analysis.read.tables import NO_EVENT
+from warpmeter.analysis.read.text import CUT, Window
+
+LONGEST: Final = 64 << 20
+"""Bytes of one event, at most."""
+_FIRST_LOOK: Final = 1 << 20
+_SMALL: Final = 512
+_TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]"]', re.DOTALL)
+_CLOSES: Final = {ord("{"): ord("}"), ord("["): ord("]")}
+_QUOTE: Final = ord('"')
+_BLANK: Final = re.compile(rb"\s*+")
+_AFTER: Final = re.compile(rb"\s*+(?:(,)\s*+(\])?|(\]))")
+
+
+class State(Enum):
+    """Where the salvage stopped: before further events, after the end of the list, or where the text breaks off."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    BROKEN_OFF = "broken off"
+
+
+def value_end(text: bytes, at: int, limit: int) -> int | None:
+    """Where the object or list that begins at `at` ends; None if it does not before `limit`."""
+    open_ones = bytearray()
+    for token in _TOKEN.finditer(text, at, limit):
+        sign = text[token.start()]
+        if sign == _QUOTE:
+            if token.end() - token.start() == 1:
+                return None
+        elif sign in _CLOSES:
+            open_ones.append(_CLOSES[sign])
+        elif not open_ones or open_ones.pop() != sign:
+            return None
+        elif not open_ones:
+            return token.end()
+    return None
+
+
+class Salvage:
+    """One pass over the window from its beginning to `until`; what it went over is dropped from the window."""
+
+    def __init__(self, window: Window, odd: Counted[str], take: Callable[[list[Any]], None]) -> None:
+        self._window, self._odd, self._take = window, odd, take
+        self._at = 0
+
+    def run(self, until: int) -> State:
+        """Takes all whole events that begin before `until`, by ever larger pieces where they are sound."""
+        state, step = State.OPEN, until // 4
+        while state is State.OPEN and self._at < until:
+            size = self._piece(step, until)
+            if size:
+                step = max(step, size) * 2
+            elif step > _SMALL:
+                step //= 4
+            else:
+                state = self._single()
+        self._window.drop(self._at)
+        return state
+
+    def _piece(self, step: int, until: int) -> int:
+        """Takes the events up to the first cut after `step` bytes; 0 if there is none or they are not sound."""
+        text = self._window.text
+        cut = CUT.search(text, self._at + step, until)
+        if cut is None:
+            return 0
+        try:
+            found = events(b"[" + text[self._at : cut.start(1)] + b"]", self._odd)
+        except MalformedError:
+            return 0
+        self._take(found)
+        size = cut.end(1) - self._at
+        self._at = cut.end(1)
+        return size
+
+    def _single(self) -> State:
+        """Goes over one event, whole or not."""
+        start = _BLANK.match(self._window.text, self._at)
+        self._at = start.end() if start else self._at
+        if self._at >= len(self._window.text):
+            return State.OPEN if self._window.more() else State.BROKEN_OFF
+        first = self._window.text[self._at]
+        if first == ord("]"):
+            self._at += 1
+            return State.CLOSED
+        end = self._end() if first == ord("{") else None
+        if end is None:
+            return self._lost()
+        self._take(one(self._window.text[self._at : end], self._odd))
+        self._at = end
+        return self._after()
+
+    def _end(self) -> int | None:
+        """Where the event at hand ends, looking no further than needed: a broken one may swallow all that follows."""
+        look = _FIRST_LOOK
+        while look <= LONGEST:
+            self._window.fill(self._at + look)
+            end = value_end(self._window.text, self._at, self._at + look)
+            if end is not None:
+                return end
+            if self._window.ended or CUT.search(self._window.text, self._at + 1, self._at + look):
+                return None
+            look *= 4
+        return None
+
+    def _after(self) -> State:
+        self._window.fill(self._at + _SMALL)
+        follows = _AFTER.match(self._window.text, self._at)
+        if follows is None:
+            blank = _BLANK.match(self._window.text, self._at)
+            at_end = blank is not None and blank.end() == len(self._window.text)
+            if at_end:
+                return self._after() if self._window.more() else State.BROKEN_OFF
+            return self._lost()
+        self._at = follows.end()
+        return State.OPEN if follows[1] and not follows[2] else State.CLOSED
+
+    def _lost(self) -> State:
+        """Counts what is here as an odd event and goes to the next that may be one."""
+        at = self._at
+        while True:
+            cut = CUT.search(self._window.text, at)
+            if cut is not None:
+                self._odd[NO_EVENT] += 1
+                self._at = cut.end(1)
+                return State.OPEN
+            at = max(self._at, len(self._window.text) - _SMALL)
+            if len(self._window.text) - self._at > LONGEST or not self._window.more():
+                self._at = len(self._window.text)
+                return State.BROKEN_OFF
