@@ -224,7 +224,9 @@ def _stale_ttls(client: Client, store: Store) -> Iterator[Step]:
 def ttl_days(store: Store, table: str) -> int:
     """How many days a table keeps its rows: by its name, rollups of minutes and hours longer than raw rows."""
     table = table.removesuffix("_local")
-    if table.endswith("_1h") or table in ("job_trees", "gpu_events"):
+    if table == "trace_timeline_loads":
+        return store.raw_ttl_days
+    if table.endswith("_1h") or table.startswith("trace_") or table in ("job_trees", "gpu_events"):
         return store.hour_ttl_days
     if table.endswith(("_1m", "_last")) or table == "ingest_batches":
         return store.minute_ttl_days

@@ -18,7 +18,25 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalErr
 from warpmeter import tokens
 from warpmeter.settings import Store
 
-__all__ = ["Client", "ClickHouseError", "cause", "client", "connect", "folder", "reason"]
+__all__ = ["Client", "ClickHouseError", "ONE_BLOCK", "cause", "client", "connect", "folder", "reason"]
+
+# The whole insert is one block, so that a replay is the very same one; and a token goes on to the views.
+# https://clickhouse.com/docs/operations/settings/settings
+ONE_BLOCK: Final[Mapping[str, int]] = {
+    "async_insert": 0,
+    "max_insert_threads": 1,
+    "input_format_parallel_parsing": 0,
+    "max_insert_block_size": 1_000_000_000,
+    "min_insert_block_size_rows": 1_000_000_000,
+    "min_insert_block_size_bytes": 0,
+    "deduplicate_blocks_in_dependent_materialized_views": 1,
+    "insert_deduplicate": 1,
+    # What a view makes of a block is aggregated already: collapsing it once more cost a third of the insert's CPU.
+    "optimize_on_insert": 0,
+    "parallel_view_processing": 1,
+    # Times spread over more days than the default allows are no reason to refuse a batch for ever.
+    "max_partitions_per_insert_block": 0,
+}
 
 IN_MEMORY: Final = ("", "memory", ":memory:")
 _clients = threading.local()

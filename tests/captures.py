@@ -1,0 +1,42 @@
+"""Rows of analysed traces, written by hand: what `landing` takes, small and with known sums."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from warpmeter.landing import RANKS, Columns, Process
+
+NOON_NS: Final = 1_790_000_000_000_000_000
+
+
+def columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
+    """Rows as columns."""
+    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+
+
+def process(rank: int = 0, host: str = "ant", told: bool = True, captured_at_ns: int = NOON_NS) -> Process:
+    """A process whose trace says its rank."""
+    return Process(rank, host, told, captured_at_ns)
+
+
+def kernel(name: str, total_ns: int, count: int = 1, **more: Any) -> dict[str, Any]:
+    """A row of `trace_kernels`."""
+    mean = total_ns // count
+    return {
+        "name": name, "short_name": name, "kind": "compute", "count": count, "total_ns": total_ns, "min_ns": mean,
+        "max_ns": mean, "streams": [7], "gpu_model": "H100", "workload": "train.py", **more,
+    }  # fmt: skip
+
+
+def event(start_ns: int, name: str = "gemm") -> dict[str, Any]:
+    """A row of `trace_timeline`."""
+    return {"kind": "kernel", "track": "gpu 0 stream 7", "start_ns": start_ns, "duration_ns": 10, "name": name}
+
+
+def tables(kernels: Sequence[Mapping[str, Any]], events: int = 3, **rank: Any) -> dict[str, Columns]:
+    """What is landed of one rank; words are columns of its own row."""
+    row = {"file": "rank.json", "gpu_model": "H100", "workload": "train.py", "span_ns": 100, "busy_ns": 80, **rank}
+    return {
+        RANKS: columns([row]),
+        "trace_kernels": columns(kernels),
+        "trace_timeline": columns([event(10 * number) for number in range(events)]),
+    }
