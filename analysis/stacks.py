@@ -237,11 +237,12 @@ def _and_gpu(trace: Trace, nodes: _Nodes, above: Int64s) -> _Nodes:
 
 
 def _without_small(nodes: _Nodes, most: int, trace: Trace) -> _Nodes:
-    """At most `most` nodes, those with most of either time; what is left out is one node below each parent."""
+    """The roots and `most` nodes with most of either time; what is left out is one node below each parent."""
     cpu, gpu = nodes.below()
     share = np.maximum(cpu / max(1, nodes.cpu.sum()), gpu / max(1, nodes.gpu.sum()))
     largest = np.argsort(-share, kind="stable")[:most]
-    keep = np.sort(largest[share[largest] > 0])
+    keep = np.union1d(largest, np.flatnonzero(nodes.parent < 0))
+    keep = keep[share[keep] > 0]
     kept = np.zeros(len(nodes) + 1, np.bool_)
     kept[keep] = True
     cut = np.flatnonzero(~kept[:-1] & kept[nodes.parent] & (share > 0))
