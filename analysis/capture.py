@@ -1,0 +1,83 @@
+"""The traces of one capture: each file's report, and the job that its ranks make together."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from warpmeter.analysis.read import TraceError, read
+from warpmeter.analysis.report import SCHEMA_VERSION, Options, RankReport, material, report
+from warpmeter.analysis.selection import Numbers, SelectionError, rank_in
+from warpmeter.analysis.trace import Distributed, Trace
+from warpmeter.analysis.workers import Failed, Progress, work
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is wanted of a capture: of the ranks and the steps those named, else all."""
+
+    ranks: Numbers | None = None
+    options: Options = field(default_factory=Options)
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """What one file gave; None for a rank that was not wanted."""
+
+    report: RankReport | None
+
+
+@dataclass(frozen=True)
+class Document:
+    """The JSON of `warpmeter analyze`."""
+
+    schema_version: int
+    ranks: list[RankReport]
+    failed: list[Failed]
+
+
+def capture(
+    files: Sequence[str], wanted: Wanted = Wanted(), told: Callable[[int, int, int], None] | None = None
+) -> Document:
+    """Analyse the files of one capture, in several processes where there are several.
+
+    `told` hears file index, bytes done, bytes in all. A file that cannot be analysed is in `failed`, the others go on.
+    """
+    several = len(files) > 1
+    named = [file for file in files if _may_be_wanted(file, wanted.ranks)]
+    reports: list[RankReport] = []
+    failed: list[Failed] = []
+    for _, found in work(named, partial(one, wanted=wanted, several=several), told):
+        if isinstance(found, Failed):
+            failed.append(found)
+        elif found.report is not None:
+            reports.append(found.report)
+    return Document(SCHEMA_VERSION, sorted(reports, key=lambda each: (each.rank, each.file)), failed)
+
+
+def one(file: str, progress: Progress, wanted: Wanted = Wanted(), several: bool = False) -> Ranked:
+    """One file's part of a capture. Raises TraceError."""
+    trace = read(file, progress)
+    if several:
+        trace = _with_rank(trace)
+    if wanted.ranks is not None and trace.rank not in wanted.ranks:
+        return Ranked(None)
+    try:
+        on = material(trace, wanted.options)
+    except SelectionError as error:
+        raise TraceError(f"{file}: {error}") from error
+    return Ranked(report(on, wanted.options))
+
+
+def _may_be_wanted(file: str, ranks: Numbers | None) -> bool:
+    """Whether to open it at all: a name that tells another rank saves the reading."""
+    rank = rank_in(file)
+    return ranks is None or rank is None or rank in ranks
+
+
+def _with_rank(trace: Trace) -> Trace:
+    """One of several traces that does not tell its rank has that of its file's name."""
+    rank = rank_in(trace.file)
+    if trace.distributed is not None or rank is None:
+        return trace
+    note = f"the trace does not tell its rank; {rank} is from the file's name"
+    return replace(trace, distributed=Distributed("", rank, 0), notes=(*trace.notes, note))
