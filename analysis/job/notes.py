@@ -1,0 +1,55 @@
+"""What makes the figures of a job less than whole, in words."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from warpmeter.analysis.job.clocks import Clock
+from warpmeter.analysis.job.extract import RankExtract
+from warpmeter.analysis.job.groups import Met
+
+LISTED: Final = 20
+"""How many ranks a note lists by number."""
+
+
+def notes_on(
+    ranks: Sequence[RankExtract], clocks: Sequence[Clock], missing: list[int], found: Sequence[Met]
+) -> list[str]:
+    """One sentence each."""
+    said = [_missing(missing, len(ranks)), _apart(ranks, clocks), _unnamed(found), _several_jobs(ranks)]
+    return [each for each in said if each]
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    return ", ".join(map(str, ranks[:LISTED])) + (", …" if len(ranks) > LISTED else "")
+
+
+def _missing(missing: list[int], here: int) -> str:
+    if not missing:
+        return ""
+    return (
+        f"{len(missing)} of {len(missing) + here} ranks missing: {_listed(missing)}; who came last is told among those "
+        "that are here, and time in collectives until the missing ones came counts as transfer"
+    )
+
+
+def _apart(ranks: Sequence[RankExtract], clocks: Sequence[Clock]) -> str:
+    apart = [clock.rank for clock in clocks if clock.reference != ranks[0].rank]
+    if not apart:
+        return ""
+    return (
+        f"clocks of ranks {_listed(apart)} could not be held against rank {ranks[0].rank}'s: "
+        "they share no collectives that match"
+    )
+
+
+def _unnamed(found: Sequence[Met]) -> str:
+    if all(lane.group.name for lane in found):
+        return ""
+    return "process groups are not told for all collectives: those on streams of one number are taken for one group's"
+
+
+def _several_jobs(ranks: Sequence[RankExtract]) -> str:
+    worlds = sorted({rank.world_size for rank in ranks if rank.world_size is not None})
+    return (
+        f"these traces tell of jobs of {', '.join(map(str, worlds))} ranks: are they of one?" if len(worlds) > 1 else ""
+    )

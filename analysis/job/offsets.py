@@ -1,0 +1,241 @@
+"""Two ranks' clocks, held against each other by the collectives that both took part in.
+
+Which of them match is not told by most traces, so it is found: a few collectives of one rank vote, each with its
+distance to every alike one of the other; the offsets that many of them agree on are tried on all, and the one whose
+ends agree best is taken (among equals the one nearest to what is expected). A line is fitted where the clocks run at
+different speeds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from warpmeter.analysis.job.sequences import Sequence as Meetings
+from warpmeter.analysis.job.sequences import Shared, nearest
+from warpmeter.analysis.trace import Booleans, Int64s, Places
+
+VOTERS: Final = 96
+"""Collectives of one rank that look for their like on the other."""
+NEAR: Final = 500
+"""How many alike ones to either side of the expected moment each of them looks at."""
+CANDIDATES: Final = 16
+"""Offsets that are tried on all collectives."""
+CENTRE_NS: Final = 2_000_000_000
+"""Voters are taken from so long a time in the middle, in which drifting clocks stay close to an offset."""
+TOLERANCE_NS: Final = (100_000, 5_000_000)
+"""Least and most that ends may differ by when the match is looked for."""
+TRIED: Final = 2_000
+"""Collectives on which a candidate is tried."""
+FASTEST_DRIFT: Final = 1e-3
+"""What differs by more is no clock."""
+BINS: Final = 32
+
+
+@dataclass(frozen=True)
+class Line:
+    """How far a clock is ahead of another at its own time `t`: `offset_ns` + `drift` (t - `origin_ns`)."""
+
+    offset_ns: int
+    drift: float = 0.0
+    origin_ns: int = 0
+
+    def at(self, times: Int64s) -> Int64s:
+        """How far it is ahead at each time."""
+        drifted: Int64s = np.rint(self.drift * (times - self.origin_ns)).astype(np.int64)
+        return drifted + self.offset_ns
+
+    def moved(self, times: Int64s) -> Int64s:
+        """The times by the other clock."""
+        return times - self.at(times)
+
+    def then(self, other: "Line") -> "Line":
+        """To a third clock: the offset of this clock from the one that `other` leads to."""
+        there = self.origin_ns - self.offset_ns
+        second = other.offset_ns + round(other.drift * (there - other.origin_ns))
+        return Line(
+            self.offset_ns + second,
+            self.drift + other.drift * (1 - self.drift),
+            self.origin_ns,
+        )
+
+
+@dataclass(frozen=True)
+class Fit:
+    """`spread_ns` and `transfer_ns` (the median) of the `matched` collectives that the line was laid through."""
+
+    line: Line
+    matched: int
+    spread_ns: float
+    transfer_ns: int
+
+
+def compare(a: Meetings, b: Meetings, expected: int) -> Fit | None:
+    """How far `b`'s clock is ahead of `a`'s (about `expected`), None where too little matches.
+
+    By collectives that nobody leaves early alone, where these suffice; else by all.
+    """
+    for symmetric in (True, False):
+        shared = Shared.of(a, b, symmetric=symmetric)
+        if shared is None:
+            continue
+        fits = [_follow(shared, offset) for offset in _candidates(shared, expected)]
+        best = _best([fit for fit in fits if fit is not None], expected, shared)
+        if best is not None:
+            return best
+    return None
+
+
+def _tolerance(shared: Shared) -> int:
+    least, most = TOLERANCE_NS
+    lengths = np.concatenate([shared.a.end - shared.a.start, shared.b.end - shared.b.start])
+    return int(np.clip(np.quantile(lengths, 0.25) / 2, least, most))
+
+
+def _candidates(shared: Shared, expected: int) -> list[int]:
+    """Offsets on which voters agree, most votes first."""
+    voters = _voters(shared)
+    differences = np.sort(_differences(shared, voters, expected))
+    width = 2 * _tolerance(shared)
+    found: list[int] = []
+    most = 0
+    while len(differences) and len(found) < CANDIDATES:
+        votes = np.searchsorted(differences, differences + width, side="right") - np.arange(len(differences))
+        top = int(votes.max())
+        most = most or top
+        if top < 0.6 * most:
+            break
+        tied = np.flatnonzero(votes == top)
+        first = tied[np.argmin(np.abs(differences[tied] - expected))]
+        chosen = differences[first : first + top]
+        found.append(int(np.median(chosen)))
+        differences = differences[(differences < chosen[0]) | (differences > chosen[-1])]
+    return found
+
+
+def _voters(shared: Shared) -> Places:
+    """Places in `b`: rare kinds first, from the middle of the time."""
+    own = shared.b
+    middle = (int(own.end[0]) + int(own.end[-1])) // 2
+    central = np.flatnonzero(np.abs(own.end - middle) <= CENTRE_NS // 2)
+    central = central if len(central) >= VOTERS // 4 else np.argsort(np.abs(own.end - middle), kind="stable")[:VOTERS]
+    _, which, counts = np.unique(shared.b_code[central], return_inverse=True, return_counts=True)
+    rare = central[np.lexsort((central, which, counts[which]))]
+    enough = np.cumsum(np.sort(counts))
+    kinds = min(int(np.searchsorted(enough, VOTERS)), len(enough) - 1)
+    return _evenly(rare[: int(enough[kinds])], VOTERS)
+
+
+def _evenly(places: Places, most: int) -> Places:
+    if len(places) <= most:
+        return places
+    return places[np.linspace(0, len(places) - 1, most).astype(np.intp)]
+
+
+def _differences(shared: Shared, voters: Places, expected: int) -> Int64s:
+    """Of each voter's end to the ends of the alike ones around where it is expected."""
+    found = [np.zeros(0, np.int64)]
+    for code in np.unique(shared.b_code[voters]).tolist():
+        ends = np.sort(shared.a.end[shared.a_code == code])
+        for end in shared.b.end[voters[shared.b_code[voters] == code]].tolist():
+            at = int(np.searchsorted(ends, end - expected))
+            found.append(end - ends[max(at - NEAR, 0) : at + NEAR])
+    return np.concatenate(found)
+
+
+def _follow(shared: Shared, offset: int) -> Fit | None:
+    """Tries an offset on collectives ever farther from the middle, with the drift that the nearer ones show."""
+    ends = shared.b.end
+    middle = (int(ends[0]) + int(ends[-1])) // 2
+    far = np.abs(ends - middle)
+    line, reach, tolerance = Line(offset, 0.0, middle), CENTRE_NS // 2, _tolerance(shared)
+    while True:
+        inside = np.flatnonzero(far <= reach)
+        whole = len(inside) == len(ends)
+        line_now = _match(shared, _evenly(inside, TRIED), line, tolerance)
+        if line_now is None and whole:
+            return None
+        line = line_now or line
+        if whole:
+            return _settle(shared, line, tolerance)
+        reach *= 4
+
+
+def _match(shared: Shared, places: Places, line: Line, tolerance: int) -> Line | None:
+    other, difference = nearest(shared, places, line)
+    good = np.abs(difference) <= tolerance
+    if not good.any():
+        return None
+    return _fit(shared.b.end[places[good]], shared.b.end[places[good]] - shared.a.end[other[good]], line.origin_ns)
+
+
+def _settle(shared: Shared, line: Line, tolerance: int) -> Fit | None:
+    """The line through all that match, of these the short transfers where there are enough."""
+    places = np.arange(len(shared.b.end))
+    for _ in range(2):
+        other, difference = nearest(shared, places, line)
+        good = _mutual(other, difference, tolerance) & shared.together(places, other)
+        if not good.any():
+            return None
+        mine, theirs = places[good], other[good]
+        transfer = np.minimum(shared.b.end[mine] - shared.b.start[mine], shared.a.end[theirs] - shared.a.start[theirs])
+        short = transfer <= 4 * np.quantile(transfer, 0.1)
+        short = short if short.sum() >= 8 else np.ones(len(transfer), np.bool_)
+        at, ahead = shared.b.end[mine[short]], shared.b.end[mine[short]] - shared.a.end[theirs[short]]
+        line = _fit(at, ahead, line.origin_ns)
+        spread = _spread(ahead - line.at(at))
+        tolerance = min(tolerance, round(9 * spread) + int(np.median(transfer)) + 1_000)
+    if abs(line.drift) > FASTEST_DRIFT:
+        return None
+    return Fit(line, int(good.sum()), spread, int(np.median(transfer[short])))
+
+
+def _mutual(other: Places, difference: Int64s, tolerance: int) -> Booleans:
+    """Matches within the tolerance, of several with one and the same the nearest."""
+    good = np.abs(difference) <= tolerance
+    order = np.lexsort((np.abs(difference), other))
+    again = np.zeros(len(other), np.bool_)
+    again[order[1:]] = other[order[1:]] == other[order[:-1]]
+    return good & ~again
+
+
+def _best(fits: Sequence[Fit], expected: int, shared: Shared) -> Fit | None:
+    """Of the fits that match about as much as any, those with about the least spread; of these the one expected."""
+    if not fits:
+        return None
+    most = max(fit.matched for fit in fits)
+    if most < min(2, len(shared.a.end), len(shared.b.end)):
+        return None
+    many = [fit for fit in fits if fit.matched >= 0.6 * most]
+    least = min(fit.spread_ns for fit in many)
+    close = [fit for fit in many if fit.spread_ns <= 2 * least + 1_000]
+    return min(close, key=lambda fit: abs(fit.line.offset_ns - expected))
+
+
+def _fit(at: Int64s, ahead: Int64s, origin: int) -> Line:
+    """A line through medians of bins by the median of their slopes (Theil-Sen); level unless that is clearly worse."""
+    level = int(np.median(ahead))
+    flat = Line(level, 0.0, origin)
+    length = int(at.max() - at.min())
+    if len(at) < 8 or not length:
+        return flat
+    edges = np.linspace(0, len(at), min(BINS, len(at) // 2) + 1).astype(np.intp)
+    bins = [np.argsort(at, kind="stable")[i:j] for i, j in pairwise(edges)]
+    x = np.array([np.mean(at[one] - origin) for one in bins])
+    y = np.array([np.median(ahead[one] - level) for one in bins])
+    left, right = np.triu_indices(len(x), 1)
+    apart = x[right] > x[left]
+    if not apart.any():
+        return flat
+    slope = float(np.median((y[right] - y[left])[apart] / (x[right] - x[left])[apart]))
+    tilted = Line(level + round(float(np.median(y - slope * x))), slope, origin)
+    if abs(slope) * length > 3 * _spread(ahead - tilted.at(at)):
+        return tilted
+    return flat
+
+
+def _spread(values: Int64s) -> float:
+    """Median distance from the median, scaled to a standard deviation of normal values."""
+    return 1.4826 * float(np.median(np.abs(values - np.median(values)))) if len(values) else 0.0
