@@ -12,7 +12,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -33,6 +33,9 @@ MASK: Final = "********"
 GROUP: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 """It names a file of the ledger, too."""
 ENDPOINT: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
+EXPRESSIONS: Final = ("job_pattern", "job_ignore", "mount_ignore")
+SAID: Final = {"tuple_type": "it must be a list, in [ ]", "dict_type": "it must be a table, in { }"}
+"""Of pydantic's words those that speak of Python."""
 PERIODS: Final = ("interval_s", "period_s")
 HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+: [ -~]*")
 URL: Final = re.compile(r"https?://[^/\s]+(/\S*)?")
@@ -99,7 +102,7 @@ def load(path: Path | None = None, overrides: Mapping[str, Mapping[str, Any]] | 
         raise ConfigError(f"unknown table [{unknown[0]}] in the configuration; tables are: {', '.join(TABLES)}")
     try:
         merged = _Reader(file=file, **{table: dict(keys) for table, keys in (overrides or {}).items()})
-        tables = {name: _decoded(getattr(merged, name)) for name in TABLES}
+        tables = {name: _decoded(name, getattr(merged, name)) for name in TABLES}
         settings = TypeAdapter(Settings).validate_python(tables)
     except ValidationError as error:
         raise ConfigError(_explain(error)) from error
@@ -114,9 +117,16 @@ def shown(settings: Settings) -> dict[str, Any]:
     return {name: _masked(getattr(settings, name)) for name in TABLES}
 
 
-def _decoded(table: dict[str, Any]) -> dict[str, Any]:
-    """Maps and lists may come from a variable, where they are JSON: WARPMETER_KAFKA__OPTIONS='{"…": "…"}'."""
-    return {key: json.loads(value) if _is_json(value) else value for key, value in table.items()}
+def _decoded(name: str, table: dict[str, Any]) -> dict[str, Any]:
+    """Maps and lists may come from a variable, where they are JSON: WARPMETER_KAFKA__OPTIONS='{"…": "…"}'.
+
+    What is to be text is left alone: an expression may begin with a bracket as well.
+    """
+    wanted = get_type_hints(type(getattr(Settings(), name)))
+    return {
+        key: json.loads(value) if _is_json(value) and wanted.get(key) is not str else value
+        for key, value in table.items()
+    }
 
 
 def _is_json(value: Any) -> bool:
@@ -182,13 +192,18 @@ def _explain(error: ValidationError) -> str:
     for problem in error.errors():
         where = ".".join(str(step) for step in problem["loc"])
         unknown = problem["type"] == "unexpected_keyword_argument"
-        what = f"unknown key{_meant(*problem['loc'])}" if unknown else problem["msg"]
+        what = f"unknown key{_meant(*problem['loc'])}" if unknown else SAID.get(problem["type"], problem["msg"])
+        if where == "agent.scrape":
+            what += "; each endpoint is a table of its own, [[agent.scrape]] in double brackets"
         lines.append(f"{where}: {what}")
     return "the configuration cannot be used:\n  " + "\n  ".join(lines)
 
 
-def _meant(table: int | str, key: int | str, *_: int | str) -> str:
-    names = [field.name for field in dataclasses.fields(getattr(Settings(), str(table)))]
+def _meant(*where: int | str) -> str:
+    *above, key = where
+    table = ".".join(str(step) for step in above)
+    part = parts.Scrape if len(above) > 1 else type(getattr(Settings(), str(above[0])))
+    names = [field.name for field in dataclasses.fields(part)]
     close = difflib.get_close_matches(str(key), names, 1)
     return f"; did you mean {table}.{close[0]}?" if close else f"; [{table}] has {', '.join(names)}"
 
@@ -235,6 +250,8 @@ def _scrape_problem(scrape: parts.Scrape) -> str:
         return problem
     if not scrape.url.startswith(("http://", "https://")):
         return f"url must start with http:// or https://, not {scrape.url!r}"
+    if not (_is_url(scrape.url) and scrape.url.isascii()):
+        return f"url {masked_url(scrape.url)!r} is none: give host, port and path, e.g. http://127.0.0.1:9100/metrics"
     if "@" in scrape.url.split("/")[2]:
         return "no credentials in the url: set username and password_file, or token_file"
     if scrape.token_file and scrape.username:
@@ -246,13 +263,22 @@ def _scrape_problem(scrape: parts.Scrape) -> str:
     return ""
 
 
+def _refuse_ports(settings: Settings) -> None:
+    for table in ("metrics", "engine"):
+        for key, port in vars(getattr(settings, table)).items():
+            if key.endswith("port") and not 0 <= port <= 65535:
+                raise ConfigError(f"{table}.{key} = {port} is no port: they go to 65535")
+
+
 def _refuse_impossible(settings: Settings) -> None:
     ingest = settings.ingest
     for where, seconds in _durations(settings):
         _refuse_duration(where, seconds)
     _refuse_scrapes(settings.agent.scrape)
-    if problem := _no_expression("mount_ignore", settings.agent.mount_ignore):
-        raise ConfigError(f"agent.{problem}")
+    for key in EXPRESSIONS:
+        if problem := _no_expression(key, getattr(settings.agent, key)):
+            raise ConfigError(f"agent.{problem}")
+    _refuse_ports(settings)
     if not GROUP.fullmatch(ingest.group):
         raise ConfigError(
             f"ingest.group {ingest.group!r} is no plain name: use letters, digits, '.', '_' and '-', at most 200"

@@ -50,6 +50,12 @@ def scrape(name: str, more: str = "") -> str:
     return f"[[agent.scrape]]\nname = '{name}'\nurl = 'http://127.0.0.1:9400/metrics'\n{more}\n"
 
 
+def test_an_expression_may_begin_with_a_bracket(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPMETER_AGENT__JOB_IGNORE", "[0-9]+")
+    agent = config.load(write("[agent]\njob_pattern = '[a-z]*sh/.*python'\n")).agent
+    assert (agent.job_pattern, agent.job_ignore) == ("[a-z]*sh/.*python", "[0-9]+")
+
+
 def test_a_list_of_tables_becomes_scrape_targets() -> None:
     path = write('[[agent.scrape]]\nname = "dcgm"\nurl = "http://127.0.0.1:9400/metrics"\n')
     assert [each.name for each in config.load(path).agent.scrape] == ["dcgm"]
@@ -79,6 +85,16 @@ def test_the_endpoints_of_the_documentation_can_be_used() -> None:
         ("[agent]\ninterval_s = nan\n", "agent.interval_s = nan is no time"),
         ("[agent]\ndevice_interval_s = inf\n", "agent.device_interval_s = inf is no time"),
         ("[agent]\nmount_ignore = '('\n", "agent.mount_ignore is no regular expression"),
+        ("[agent]\njob_pattern = '('\n", "agent.job_pattern is no regular expression"),
+        ("[agent]\njob_ignore = '*'\n", "agent.job_ignore is no regular expression"),
+        ("[agent]\noutputs = 'stdout'\n", "agent.outputs: it must be a list"),
+        ("[agent.scrape]\nname = 'a'\nurl = 'http://b/'\n", "[[agent.scrape]] in double brackets"),
+        (scrape("a", "alow = 'x'"), "agent.scrape.0.alow: unknown key; did you mean agent.scrape.0.allow?"),
+        ("[metrics]\nagent_port = 99999\n", "metrics.agent_port = 99999 is no port"),
+        ("[engine]\nport = -1\n", "engine.port = -1 is no port"),
+        ("[[agent.scrape]]\nname = 'a'\nurl = 'http://b:99999/'\n", "url 'http://b:99999/' is none"),
+        ("[[agent.scrape]]\nname = 'a'\nurl = 'http://[::1/'\n", "url 'http://[::1/' is none"),
+        ("[[agent.scrape]]\nname = 'a'\nurl = 'http:///metrics'\n", "url 'http:///metrics' is none"),
         ("[agent]\nhealth_interval_s = 0\n", "agent.health_interval_s below 0.1 s"),
         ("[agent]\njob_interval_s = -2\n", "agent.job_interval_s below 0.1 s"),
         ("[agent]\nspool_max_age_s = 0\n", "agent.spool_max_age_s = 0 must be more than 0 s"),
