@@ -76,9 +76,9 @@ def sorts(gpu: GpuEvents, names: Sequence[str]) -> Int8s:
 
 def breakdown(gpu: GpuEvents, sort: Int8s) -> Breakdown:
     """The whole of the given events, from the first start to the last end; `sort` is `sorts(…)` of the same events."""
-    counts = np.bincount(sort, minlength=len(SORTS)).tolist()
     if not len(gpu):
-        return Breakdown(0, *counts)
+        return Breakdown(0, 0, 0, 0, 0)
+    counts = np.bincount(sort, minlength=len(SORTS)).tolist()
     start, end = int(gpu.start.min()), int(gpu.end.max())
     lengths = {name: covered.length for name, covered in _unions(gpu, sort)}
     return _breakdown(counts, (start, end), lengths, int(gpu.duration.sum()))
@@ -129,9 +129,13 @@ def _unions(gpu: GpuEvents, sort: Int8s) -> Iterator[tuple[str, Intervals]]:
 
 def _breakdown(counts: list[int], window: tuple[int, int], lengths: dict[str, int], total: int) -> Breakdown:
     span = window[1] - window[0]
+    compute, comm, memcpy, memset = counts
     return Breakdown(
-        sum(counts),
-        *counts,
+        gpu_events=sum(counts),
+        compute_events=compute,
+        comm_events=comm,
+        memcpy_events=memcpy,
+        memset_events=memset,
         start_ns=window[0],
         span_ns=span,
         busy_ns=lengths["busy"],

@@ -5,9 +5,10 @@ from typing import Final
 
 import numpy as np
 
-from warpmeter.analysis.trace import Int64s, Places
+from warpmeter.analysis.trace import Int32s, Int64s, Places
 
 _ROOM: Final = 1 << 62
+_NARROW: Final = 1 << 16
 
 
 def place_of(count: int, percent: int) -> int:
@@ -56,7 +57,15 @@ def sums(keys: Int64s, values: Int64s) -> tuple[Int64s, Int64s, Int64s]:
     return keys[first], np.diff(np.append(first, len(keys))), np.add.reduceat(values[order], first)
 
 
-def numbered(labels: Int64s) -> tuple[Int64s, Places]:
+def numbered(labels: Int32s | Int64s) -> tuple[Int64s, Places]:
     """The labels that occur, ascending, and each one's number among them."""
-    found, number = np.unique(labels, return_inverse=True)
-    return found, number.astype(np.intp)
+    if not len(labels):
+        return np.zeros(0, np.int64), np.zeros(0, np.intp)
+    least = int(labels.min())
+    width = int(labels.max()) - least + 1
+    if width > len(labels) + _NARROW:
+        found, number = np.unique(labels, return_inverse=True)
+        return found.astype(np.int64), number.astype(np.intp)
+    place = labels.astype(np.int64) - least
+    there = np.bincount(place, minlength=width) > 0
+    return np.flatnonzero(there) + least, (np.cumsum(there) - 1)[place].astype(np.intp)

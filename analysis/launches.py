@@ -82,13 +82,13 @@ def launches(trace: Trace, links: Links) -> Launches:
     known = np.flatnonzero(links.call >= 0)
     call = links.call[known]
     start = trace.gpu.start[known]
-    correlations = trace.calls.correlation[trace.calls.correlation >= 0]
+    correlations = np.sort(trace.calls.correlation[trace.calls.correlation >= 0])
     return Launches(
         gpu_events=len(trace.gpu),
         matched=len(known),
         unmatched=len(trace.gpu) - len(known),
         calls=len(trace.calls),
-        duplicate_correlations=len(correlations) - len(np.unique(correlations)),
+        duplicate_correlations=int((correlations[1:] == correlations[:-1]).sum()),
         shorter_than_call=int((trace.gpu.duration[known] < trace.calls.duration[call]).sum()),
         from_end=_delay(start - trace.calls.end[call]),
         from_start=_delay(start - trace.calls.start[call]),
@@ -154,10 +154,9 @@ def _queues(trace: Trace, known: Places, call: Places) -> tuple[Queue, ...]:
 
 def _queue(device: int | None, stream: int | None, came: Int64s, left: Int64s, end: Int64s) -> Queue:
     first, last = int(came.min()), max(int(end.max()), int(left.max()))
-    moments = np.concatenate([came, left])
-    order = np.argsort(moments, kind="stable")
-    depth = np.cumsum(np.where(order < len(came), 1, -1))
-    lasts = np.diff(np.append(moments[order], last))
+    moments = np.sort(np.concatenate([(came - first) * 2, (left - first) * 2 + 1]))
+    depth = np.cumsum(1 - 2 * (moments & 1))
+    lasts = np.diff(np.append(moments >> 1, last - first))
     time = np.bincount(depth[lasts > 0], lasts[lasts > 0], minlength=1).astype(np.int64)
     window = last - first
     upto = np.cumsum(time)

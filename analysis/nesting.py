@@ -91,7 +91,7 @@ def _line(thread: Int32s, start: Int64s, end: Int64s) -> _Line:
 def _tree(start: Int64s, end: Int64s) -> tuple[Places, Int32s]:
     """Parents and depths of spans that nest: the depth is how many began before and have not ended."""
     holds = end > start
-    begun = np.cumsum(holds) - holds
+    begun: Int64s = np.cumsum(holds) - holds
     depth = (begun - np.searchsorted(np.sort(end[holds]), start, side="right")).astype(np.int32)
     parent = np.full(len(start), NONE, np.intp)
     places = levels(depth)

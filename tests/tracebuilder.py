@@ -67,12 +67,12 @@ class TraceBuilder:
         self._gpu("kernel", name, (start, duration), {"device": device, "stream": stream, **more})
 
     def copy(
-        self, start: int, duration: int, *, kind: str = "HtoD (Pinned -> Device)", bytes: int = 0, **more: Any
+        self, start: int, duration: int, *, kind: str = "HtoD (Pinned -> Device)", bytes: int | None = 0, **more: Any
     ) -> None:
         """A copy of memory; `stream` 7 and `device` 0 unless told."""
         self._gpu("gpu_memcpy", f"Memcpy {kind}", (start, duration), {"bytes": bytes, **more})
 
-    def set(self, start: int, duration: int, *, bytes: int = 0, **more: Any) -> None:
+    def set(self, start: int, duration: int, *, bytes: int | None = 0, **more: Any) -> None:
         """A set of memory; `stream` 7 and `device` 0 unless told."""
         self._gpu("gpu_memset", "Memset (Device)", (start, duration), {"bytes": bytes, **more})
 

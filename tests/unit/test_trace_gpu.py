@@ -107,7 +107,10 @@ def counted(events: Sequence[Event], window: range | None = None, epoch: int = 0
     busy = compute | comm | mem
     return Breakdown(
         len(begun),
-        *(sum(event.sort == sort for event in begun) for sort in Sort),
+        sum(event.sort == Sort.COMPUTE for event in begun),
+        sum(event.sort == Sort.COMM for event in begun),
+        sum(event.sort == Sort.MEMCPY for event in begun),
+        sum(event.sort == Sort.MEMSET for event in begun),
         start_ns=(first if window is None else window.start) + epoch,
         span_ns=len(within),
         busy_ns=len(busy),
@@ -278,8 +281,8 @@ def test_queue_depth_is_weighted_by_time(events: list[Event]) -> None:
     groups: dict[tuple[int | None, int | None], list[tuple[Event, int]]] = defaultdict(list)
     for event in events:
         if event.launched is not None:
-            for place in ((None, None), (event.device, event.stream)):
-                groups[place].append((event, event.launched[0]))
+            groups[None, None].append((event, event.launched[0]))
+            groups[event.device, event.stream].append((event, event.launched[0]))
     assert set(found) == set(groups)
     for place, waiting in groups.items():
         window = range(min(came for _, came in waiting), max(max(event.end, came) for event, came in waiting))

@@ -32,7 +32,7 @@ def holds(covered: Intervals, expected: set[int]) -> None:
     assert covered.length == len(expected)
     assert all(start < end for start, end in pairs)
     assert all(end < start for (_, end), (start, _) in pairwise(pairs))
-    assert (covered.start.dtype, covered.end.dtype) == (np.int64, np.int64)
+    assert covered.start.dtype == covered.end.dtype == np.dtype(np.int64)
 
 
 @given(spans_of)

@@ -16,7 +16,9 @@ def ordered(spans: Spans) -> Spans:
 
 def walked(spans: Spans) -> tuple[list[int], list[int], list[int]]:
     """Parent, depth and end of each span, by one stack a thread."""
-    parents, depths, ends = [], [], []
+    parents: list[int] = []
+    depths: list[int] = []
+    ends: list[int] = []
     stacks: dict[int, list[int]] = {}
     for place, (thread, start, length) in enumerate(spans):
         stack = stacks.setdefault(thread, [])
