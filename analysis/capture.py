@@ -45,13 +45,18 @@ def capture(
     several = len(files) > 1
     named = [file for file in files if _may_be_wanted(file, wanted.ranks)]
     reports: list[RankReport] = []
-    failed: list[Failed] = []
-    for _, found in work(named, partial(one, wanted=wanted, several=several), told):
+    failed: dict[int, Failed] = {}
+    for index, found in work(named, partial(one, wanted=wanted, several=several), told):
         if isinstance(found, Failed):
-            failed.append(found)
+            failed[index] = found
         elif found.report is not None:
             reports.append(found.report)
-    return Document(SCHEMA_VERSION, sorted(reports, key=lambda each: (each.rank, each.file)), failed)
+    ranks = sorted(reports, key=lambda each: (each.rank, each.file))
+    return Document(SCHEMA_VERSION, ranks, [failed[index] for index in sorted(failed)])
+        SCHEMA_VERSION,
+        sorted(reports, key=lambda each: (each.rank, each.file)),
+        [failed[index] for index in sorted(failed)],
+    )
 
 
 def one(file: str, progress: Progress, wanted: Wanted = Wanted(), several: bool = False) -> Ranked:

@@ -20,7 +20,7 @@ EVIDENCE: Final = 5
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the finding rests on: a name out of the trace, or what was counted; `unit` is ns, count, ratio, B or B/s."""
+    """What the finding rests on: a name out of the trace, or what was counted; `unit` is ns, count, ratio or B."""
 
     what: str
     value: float

@@ -1,5 +1,6 @@
 """The command: its global options, and the table of what it can do."""
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -7,7 +8,7 @@ import typer
 
 from warpmeter import __version__
 from warpmeter.cli import common
-from warpmeter.cli.commands import ask, counters, letters, operate, run
+from warpmeter.cli.commands import analyze, ask, counters, letters, operate, run
 
 app = typer.Typer(
     name="warpmeter",
@@ -44,9 +45,9 @@ def main(
     common.choose(config)
 
 
-PANELS: Final = {
+PANELS: Final[Mapping[str, Sequence[Callable[..., None]]]] = {
     "Run": (run.up, run.agent, run.ingest, run.engine),
-    "Ask": (ask.sql, ask.queries, ask.tail),
+    "Ask": (ask.sql, ask.queries, ask.tail, analyze.analyze),
     "Operate": (
         operate.status,
         operate.check,

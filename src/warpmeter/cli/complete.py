@@ -1,5 +1,6 @@
 """Tab completion of values."""
 
+from pathlib import Path
 from typing import Final
 
 from warpmeter.schemas.topics import TOPICS
@@ -8,6 +9,8 @@ FORMATS: Final = (
     "Arrow", "CSV", "CSVWithNames", "JSON", "JSONColumns", "JSONCompact", "JSONEachRow", "Markdown", "Native",
     "Parquet", "PrettyCompact", "RowBinary", "SQLInsert", "TSV", "TSVWithNames", "Values", "Vertical", "XML",
 )  # fmt: skip
+
+TRACES: Final = (".json", ".json.gz", ".json.zst")
 
 
 def formats(incomplete: str) -> list[str]:
@@ -25,3 +28,14 @@ def queries(incomplete: str) -> list[str]:
     from warpmeter import queries as named
 
     return [name for name in named.names() if name.startswith(incomplete)]
+
+
+def traces(incomplete: str) -> list[str]:
+    """Trace files and folders that start so."""
+    found = sorted(Path().glob(f"{incomplete}*")) if incomplete and not incomplete.startswith("/") else []
+    if incomplete.startswith("/"):
+        folder, _, name = incomplete.rpartition("/")
+        found = sorted(Path(folder or "/").glob(f"{name}*"))
+    elif not incomplete:
+        found = sorted(Path().iterdir())
+    return [f"{path}/" if path.is_dir() else str(path) for path in found if path.is_dir() or path.name.endswith(TRACES)]

@@ -1,0 +1,129 @@
+"""`warpmeter analyze`: from files to a document, with a bar while it works; how it is printed is in `reporting.py`."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import typer
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from warpmeter.analysis.capture import Document, Wanted, capture
+from warpmeter.analysis.read import TraceError, traces_in
+from warpmeter.analysis.report import Options
+from warpmeter.analysis.selection import Numbers, numbers
+from warpmeter.cli import common, csvs, reporting
+
+Told = Callable[[int, int, int], None]
+
+
+class AnalyzeError(Exception):
+    """Why there is nothing to show, and what to do."""
+
+    def __init__(self, message: str, exit_status: int = 1) -> None:
+        super().__init__(message)
+        self.exit_status = exit_status
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the command was asked for."""
+
+    files: Sequence[str]
+    as_json: bool = False
+    csv: Path | None = None
+    html: Path | None = None
+    step: str | None = None
+    ranks: str | None = None
+    diff: str | None = None
+    device: str | None = None
+    top: int = 10
+
+
+def run(wish: Wish) -> int:
+    """Analyse and show; the exit status: 1 where a file could not be analysed. Raises AnalyzeError."""
+    wanted = Wanted(_numbers("--ranks", wish.ranks), Options(_numbers("--step", wish.step), wish.device))
+    document = _captured(wish.files, wanted)
+    _show(wish, document)
+    return int(bool(document.failed))
+
+
+def _numbers(option: str, text: str | None) -> Numbers | None:
+    try:
+        return None if text is None else numbers(text)
+    except ValueError as error:
+        raise AnalyzeError(f"{option} {error}", 2) from None
+
+
+def _captured(patterns: Sequence[str], wanted: Wanted) -> Document:
+    """What the patterns' files hold; raises AnalyzeError where that is nothing at all."""
+    try:
+        files = traces_in(patterns)
+    except TraceError as error:
+        raise AnalyzeError(str(error)) from None
+    if not files:
+        raise AnalyzeError(f"no trace (.json, .json.gz, .json.zst) in {' '.join(patterns)}")
+    with _bar(files) as told:
+        found = capture(files, wanted, told)
+    for each in found.failed:
+        _tell_failed(each.why)
+    if not found.ranks:
+        if found.failed:
+            raise typer.Exit(1)
+        raise AnalyzeError(f"none of {len(files)} traces is of rank {wanted.ranks}")
+    return found
+
+
+def _tell_failed(why: str) -> None:
+    common.err.print("[bold red]warpmeter:[/] ", end="")
+    common.err.print(why, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _bar(files: Sequence[str]) -> Iterator[Told | None]:
+    """A bar on a terminal, from the first second on; elsewhere nothing, but a line a file where there are many."""
+    if not common.err.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn())
+    with Progress(*columns, console=common.err, transient=True) as progress:
+        yield _Bars(progress, files).told
+
+
+class _Bars:
+    """One bar for all bytes; the description tells how many files are read."""
+
+    def __init__(self, progress: Progress, files: Sequence[str]) -> None:
+        self._progress = progress
+        self._sizes = [_size(file) for file in files]
+        self._done = [0] * len(files)
+        self._task: TaskID = progress.add_task("reading", total=sum(self._sizes) or None)
+
+    def told(self, index: int, done: int, whole: int) -> None:
+        """So many bytes of a file are read."""
+        self._sizes[index], self._done[index] = whole, done
+        read = sum(done >= size > 0 for done, size in zip(self._done, self._sizes, strict=True))
+        what = f"read {read} of {len(self._sizes)} traces" if len(self._sizes) > 1 else "reading"
+        if read == len(self._sizes):
+            what = "analysing"
+        self._progress.update(self._task, completed=sum(self._done), total=sum(self._sizes), description=what)
+
+
+def _size(file: str) -> int:
+    try:
+        return Path(file).stat().st_size
+    except OSError:
+        return 0
+
+
+def _show(wish: Wish, document: Document) -> None:
+    if wish.csv is not None:
+        written = csvs.write(msgspec.to_builtins(document), wish.csv)
+        common.err.print(f"wrote {len(written)} tables into {wish.csv}", highlight=False, soft_wrap=True)
+    if wish.as_json:
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+        sys.stdout.buffer.flush()
+    elif wish.csv is None and wish.html is None:
+        reporting.show(document, wish.top)
