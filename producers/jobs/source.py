@@ -212,12 +212,16 @@ def sources(agent: Agent, attribution: Attribution) -> Sequence[AnySource]:
 
 def unread(raw: JobsRaw, root: bool) -> list[Health]:
     """At most one row each for environments and for I/O, however many processes hide them; `root`: the agent is."""
-    counts = {"environ": (raw.hidden, "their environment"), "io": (raw.silent, "their I/O")}
+    counts = {"environ": (raw.hidden, "environment"), "io": (raw.silent, "I/O")}
     rows = [
-        Health(subject, "denied", f"{count} processes hide {what} from the agent; {HELP_ROOT if root else HELP}", count)
+        Health(subject, "denied", f"the {what} of {_many(count)} is hidden; {HELP_ROOT if root else HELP}", count)
         for subject, (count, what) in counts.items()
         if count
     ]
     if raw.uncounted and not raw.silent:
         rows.append(Health("io", "unsupported", NO_IO.format(count=raw.uncounted), raw.uncounted))
     return rows
+
+
+def _many(count: int) -> str:
+    return "1 process" if count == 1 else f"{count} processes"

@@ -22,8 +22,8 @@ def probe(host: str, scrape: Scrape) -> tuple[str, bool]:
     try:
         if scrape.page == "any":
             found = PageReader(Chosen(host, scrape), scrape.max_series).read(page, sample.ts)
-            over = f", {found.over} more are over max_series" if found.over else ""
-            return f"{len(found.of)} series{over} {took}", not found.over
+            over = f"; {found.over} more are over max_series" if found.over else ""
+            return f"{len(found.of)} series {took}{over}", not found.over
         if scrape.page == "pcm":
             count = len(sockets(PageReader(Fixed(NAMES), MOST_SERIES), sample))
         else:

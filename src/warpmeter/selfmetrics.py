@@ -115,6 +115,7 @@ TABLE: Final = {own.name: own for own in _TABLE}
 REGISTRY: Final = CollectorRegistry()
 SLOWEST_S: Final = 10.0
 """Whoever asks for the page and does not read it for so long is cut off."""
+BACKLOG: Final = 128
 _made: dict[str, Counter | Gauge | Histogram] = {}
 _TYPES: Final = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}
 
@@ -158,6 +159,7 @@ def serve(metrics: Metrics, part: str) -> str:
     try:
         if port:
             server, _ = start_http_server(port, metrics.listen, registry=REGISTRY)
+            server.socket.listen(BACKLOG)  # its own five are full in a burst; who then comes waits a second
             setattr(server.RequestHandlerClass, "timeout", SLOWEST_S)  # noqa: B010 - the type hides that it is a class
     except OSError as error:
         address, remedy = f"{metrics.listen}:{port}", f"set metrics.{part}_port to a free port, or to 0"

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -108,6 +108,18 @@ def test_a_gpu_that_is_lost_leaves_the_page_and_its_xid_stands_on_it(
             raised = partial(series, settings.metrics.agent_port, "warpmeter_gpu_event_raised")
             until(lambda: any('code="79"' in line and 'gpu="1"' in line for line in raised()), "its XID")
     receiver.close()
+
+
+def test_a_burst_of_slow_readers_keeps_nobody_waiting(tmp_path: Path) -> None:
+    settings = asked(tmp_path, "prometheus")
+    port = settings.metrics.agent_port
+    with agents.running(settings), ExitStack() as slow:
+        until(lambda: agents.metrics_page(port), "the page", 30)
+        for _ in range(60):
+            slow.enter_context(socket.create_connection(("127.0.0.1", port), 10)).sendall(b"GET /metr")
+        began = time.monotonic()
+        assert "warpmeter_source_up" in agents.metrics_page(port)
+        assert time.monotonic() - began < 10
 
 
 def test_a_port_that_is_taken_is_told_and_tried_again(tmp_path: Path) -> None:
@@ -431,6 +443,10 @@ def test_the_doctor_asks_each_output_that_is_on_and_no_other(tmp_path: Path) -> 
     away = doctor.otlp(settings)
     assert (refused.verdict, refused.seen) == ("failed", f"{receiver.url}/v1/metrics: 401 Unauthorized")
     assert (away.verdict, away.remedy) == ("failed", "start it, or correct agent.otlp_url")
+    checked = {found.check: found.seen for found in doctor.examine(settings)}
+    assert {checked[name][:41] for name in ("clickhouse", "tables", "ingest", "replays")} == {
+        "not asked: agent.outputs has no kafka, so"
+    }
     other = Receiver(port=settings.metrics.agent_port)
     assert doctor.page(settings).verdict == "failed"
     other.close()

@@ -187,6 +187,14 @@ def test_a_root_that_is_refused_is_not_told_to_be_root() -> None:
         assert "the kernel or the container refuses it" in health.why
 
 
+def test_one_process_is_one() -> None:
+    whys = [unread(JobsRaw([], None, {}, hidden=count, silent=0, uncounted=0), root=True)[0].why for count in (1, 2)]
+    assert [why.partition(" is")[0] for why in whys] == [
+        "the environment of 1 process",
+        "the environment of 2 processes",
+    ]
+
+
 def test_a_process_that_ends_while_it_is_read_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     proc = FakeProc(tmp_path)
     read: Callable[[str], bytes] = files.read

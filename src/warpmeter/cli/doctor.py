@@ -25,6 +25,7 @@ STA_UNSYNC: Final = 0x0040
 PROBE_TIMEOUT_S: Final = 5.0
 LARGEST_PAGE: Final = 16 << 20
 NO_KAFKA: Final = "not asked: agent.outputs has no kafka"
+OF_THE_STORE: Final = frozenset({"clickhouse", "tables", "ingest", "replays"})
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,9 @@ Check = Callable[[Settings], Finding]
 def examine(settings: Settings) -> Iterator[Finding]:
     """Run every check; one that breaks is a finding of its own, never the end of the others."""
     for name, check in CHECKS.items():
+        if name in OF_THE_STORE and "kafka" not in settings.agent.outputs:
+            yield Finding(name, "ok", f"{NO_KAFKA}, so nothing of this host goes to a store")
+            continue
         try:
             yield check(settings)
         except Exception as error:  # noqa: BLE001 - the edge: whatever a check meets is what it found
@@ -79,9 +83,12 @@ def permissions(settings: Settings) -> Finding:
             continue
     if not hidden:
         return Finding("permissions", "ok", "every process's environment and I/O can be read")
+    from warpmeter.producers.jobs.source import HELP_ROOT
+
+    remedy = "run the agent as root, or give it CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH; a container may forbid it"
     return Finding(
-        "permissions", "warning", f"{hidden} processes of other users hide their environment and I/O",
-        "run the agent as root, or give it CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH; a container may forbid it",
+        "permissions", "warning", f"environment and I/O of {hidden} of the processes are hidden",
+        HELP_ROOT if os.geteuid() == 0 else remedy,
     )  # fmt: skip
 
 
