@@ -14,13 +14,15 @@ LONGEST: Final = 80
 """Characters of a short name at most."""
 
 _COMMUNICATION: Final = re.compile(r"nccl|rccl|cross_device_reduce", re.I)
-_MATRIX_UNITS: Final = re.compile(
-    r"tensorop|16816|1688|884|hmma|imma|wgmma|umma|tensor\d+x\d+x\d+|nvjet|mfma|xdlops|_MI\d+x\d+"
-    r"|sm(?:90|1[0-9]{2}a?)_xmma|sm100|fmha|flash_(?:fwd|bwd|fprop|bprop)|FlashAttn|gmma|marlin|machete|deep_?gemm",
+_UNITS: Final = re.compile(
+    r"tensorop|hmma|imma|wgmma|gmma|umma|mfma|xdl|_MI\d+x\d+|tensor\d+x\d+x\d+|SM\d+_\d+x\d+x\d+|nvjet|fmha|FlashAttn"
+    r"|flash_(?:fwd|bwd|fprop|bprop)|sm(?:90|1\d\d)a?_xmma|_sm1\d\d[af]?$|marlin|machete|deep_?gemm",
     re.I,
 )
-_MATRIX_WORK: Final = re.compile(
-    r"(?<!fb)gemm(?!k1)|xmma|[sdh]cudnn|convolve|implicit_gemm|dgrad_engine|wgrad_alg0|wgrad2d|Cijk_|fprop|bmm_", re.I
+_SHAPE: Final = re.compile(r"(?<!\d)[a-z]*(?:884|1688|16816|16832)(?:gemm|fprop|dgrad|wgrad|cudnn|_)", re.I)
+_NO_UNITS: Final = re.compile(r"simt|_[fd]fma_")
+_PLAIN_MATRIX: Final = re.compile(
+    r"(?:\b|_)[sdcz]gemm|[sd]cudnn|convolve_[sd]gemm|dgrad_engine|wgrad_alg0|wgrad2d_|\bCijk_", re.I
 )
 
 
@@ -31,26 +33,33 @@ def is_communication(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def uses_matrix_units(name: str) -> bool | None:
-    """Whether a kernel runs on tensor cores (AMD: matrix cores): False for matrix work that does not, None for other.
+    """Whether a kernel runs on tensor cores (AMD: matrix cores); None for what is no matrix work, or does not say.
 
-    By its name alone: the instruction's shape that libraries write into it (`s1688`, `h884`, `MI16x16`), or a family
-    that has nothing else (`nvjet`, flash attention). Triton's and hand-written kernels do not say: None.
+    By its name alone: the instruction's shape that libraries write into it (`s1688gemm`, `MI16x16`), a word of a
+    template argument (`MainloopSm90TmaGmma…`), or a family that has nothing else (`nvjet`, flash attention). False
+    where the name says that it does without (`simt`, `ffma`, `sgemm`). Triton's kernels do not say.
     """
-    text = name if name.startswith("_Z") else shortened(name)
-    if _MATRIX_UNITS.search(text):
+    short = short_name(name, room=len(name))
+    if _NO_UNITS.search(short):
+        return False
+    if _UNITS.search(name) or _SHAPE.search(short):
         return True
-    return False if _MATRIX_WORK.search(text) else None
+    return False if _PLAIN_MATRIX.search(short) else None
 
 
 @lru_cache(maxsize=4096)
-def short_name(name: str) -> str:
-    """What people call a kernel: no return type, parameters or namespaces, of template arguments those that tell."""
-    return _cut((demangled(name) if name.startswith("_Z") else shortened(name)) or name)
+def short_name(name: str, room: int = LONGEST) -> str:
+    """What people call a kernel: no return type, parameters or namespaces, of template arguments those that tell.
+
+    At most `room` characters. The text itself where it is no signature.
+    """
+    name = name.removesuffix(".kd")  # AMD's code objects name the kernel's descriptor
+    return _cut((demangled(name) if name.startswith("_Z") else shortened(name)) or name, room)
 
 
-def _cut(name: str) -> str:
+def _cut(name: str, room: int) -> str:
     """Without arguments where that is enough, else the ends: what tells generated kernels apart stands at both."""
     head, _, arguments = name.partition("<")
-    if len(name) > LONGEST and head and not set("<(") & set(arguments):
+    if len(name) > room and head and not set("<(") & set(arguments):
         name = head
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 21]}…{name[-20:]}"
+    return name if len(name) <= room else f"{name[: room - 21]}…{name[-20:]}"
