@@ -75,4 +75,4 @@ def test_environments_that_may_not_be_read_are_one_health_row_and_no_crash() -> 
     state, why, count = rows["environ"]
     assert state == "denied"
     assert count >= 2
-    assert "hide their environment from the agent; run it as root, or give it CAP_SYS_PTRACE" in why
+    assert "is hidden; run it as root, or give it CAP_SYS_PTRACE" in why

@@ -189,7 +189,7 @@ def test_a_root_that_is_refused_is_not_told_to_be_root() -> None:
 
 def test_one_process_is_one() -> None:
     whys = [unread(JobsRaw([], None, {}, hidden=count, silent=0, uncounted=0), root=True)[0].why for count in (1, 2)]
-    assert [why.partition(" is")[0] for why in whys] == [
+    assert [why.partition(" is hidden")[0] for why in whys] == [
         "the environment of 1 process",
         "the environment of 2 processes",
     ]
