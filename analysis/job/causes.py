@@ -25,13 +25,13 @@ TOLD: Final = 60
 def excess(ranks: Sequence[RankExtract], arrivals: Arrivals, rows: Places) -> dict[str, Int64s]:
     """For each of these collectives what the last rank did longer than the median of the others, by cause.
 
-    All 0 where it is the first of its lane in the last rank's trace: nothing tells when they were in step before.
+    All 0 where they did not meet in the collective before it in its lane (the first of all has none, or it is not in
+    the last one's trace): nothing tells when they were in step before.
     """
     lane = arrivals.lane
     late = arrivals.last_column[rows]
     place = lane.place[rows]
-    since = _column(ranks, lane.ranks, place, "since")
-    others = (place >= 0) & (since >= 0)
+    others = lane.follows[rows]
     known = others[np.arange(len(rows)), late]
     others[np.arange(len(rows)), late] = False
     known &= others.any(axis=1)
@@ -95,12 +95,17 @@ class Kernels:
             both[:, rows, column] = np.array(list(rank.kernels.values()), np.int64).reshape(-1, 2).T
         return cls(list(index), both[0], both[1])
 
-    def slowest(self, column: int) -> str:
-        """The kernel that took a rank longest beyond the median of the others, in words; empty where none did."""
+    def beyond(self, column: int, *, by_number: bool) -> str:
+        """The kernel that a rank ran longest (`by_number`: most often) beyond the median of the others, in words.
+
+        Empty where there is none.
+        """
         if not self.names or self.totals.shape[1] < 2:
             return ""
         usual = np.median(np.delete(self.totals, column, axis=1), axis=1)
         beyond = self.totals[:, column] - usual
+        if by_number:
+            beyond = self.counts[:, column] - np.median(np.delete(self.counts, column, axis=1), axis=1)
         row = int(beyond.argmax())
         if beyond[row] <= 0:
             return ""
@@ -116,7 +121,7 @@ class Kernels:
 def evidence(kernels: Kernels, column: int, cause: str | None) -> str:
     """What the cause is seen by, in words; empty where there is nothing to add."""
     if cause in (SLOW, MORE):
-        return kernels.slowest(column)
+        return kernels.beyond(column, by_number=cause == MORE)
     return _SEEN.get(cause or "", "")
 
 

@@ -5,11 +5,12 @@ of sender and receiver within it. What is compared between ranks is a `Meeting`:
 ranks of a collective must give the same.
 """
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Final
 
-from warpmeter.analysis.trace import NONE, Collective
+from warpmeter.analysis.trace import NONE, Collective, Inputs
 
 UNKNOWN: Final = "unknown"
 POINT_TO_POINT: Final = "send_recv"
@@ -140,6 +141,21 @@ def meeting(told: Collective, group: Group, kernel: str, rank: int) -> Meeting:
         even=bool(_EVEN.search(_letters(told.name))),
         peers=_peers(told, kind, rank),
     )
+
+
+def by_inputs(operator: str, inputs: Inputs) -> Collective:
+    """What an operator's inputs tell of its collective, in traces that are older than the profiler's own words for it.
+
+    `_allgather_base_`, `alltoall_base_` and `_reduce_scatter_base_` have output and input tensor as the first two.
+    """
+    sizes = [math.prod(each) if _is_shape(each) else 0 for each in inputs.dims[:2]]
+    if "base" not in operator or len(sizes) < 2 or not all(sizes) or not inputs.types:
+        return Collective(name=operator)
+    return Collective(name=operator, dtype=inputs.types[0], in_elements=sizes[1], out_elements=sizes[0])
+
+
+def _is_shape(dims: object) -> bool:
+    return isinstance(dims, list | tuple) and bool(dims) and all(isinstance(size, int) for size in dims)
 
 
 def _peers(told: Collective, kind: str, rank: int) -> tuple[int, int]:

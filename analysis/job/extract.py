@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from warpmeter.analysis.intervals import Intervals, measure, union
-from warpmeter.analysis.job.collectives import Group, Meeting, kind_of, meeting
+from warpmeter.analysis.job.collectives import Group, Meeting, by_inputs, kind_of, meeting
 from warpmeter.analysis.links import Links
 from warpmeter.analysis.names import is_communication
 from warpmeter.analysis.trace import (
@@ -19,6 +19,7 @@ from warpmeter.analysis.trace import (
     Booleans,
     Collective,
     Columns,
+    Inputs,
     Int32s,
     Int64s,
     Kind,
@@ -248,8 +249,11 @@ def _gpu_meetings(trace: Trace, links: Links, rank: int) -> Found:
     gpu = trace.gpu.take(places)
     operator = links.operator[places]
     said = _said(trace, links, gpu.collective, operator)
-    outer = _outer_name(trace, links, operator)
-    keys = np.stack([gpu.name, said, outer, np.where(said < 0, gpu.stream, 0)], axis=1).astype(np.int64)
+    outer = _outer(trace, links, operator)
+    inputs = np.where(outer >= 0, trace.operators.inputs[outer], NONE) if len(trace.operators) else outer
+    around = np.where(outer >= 0, trace.operators.name[outer], NONE) if len(trace.operators) else outer
+    silent = np.where(said < 0, np.stack([gpu.stream, inputs]), 0)
+    keys = np.stack([gpu.name, said, around, *silent], axis=1).astype(np.int64)
     distinct, which = np.unique(keys, axis=0, return_inverse=True)
     groups = {group.name: group for group in _groups(trace)}
     found = [_of_kernel(trace, tuple(row), groups, rank) for row in distinct.tolist()]
@@ -270,28 +274,25 @@ def _said(trace: Trace, links: Links, own: Int32s, operator: Places) -> Int64s:
     return said
 
 
-def _outer_name(trace: Trace, links: Links, operator: Places) -> Int64s:
-    """The name of the operator that launched each, past `record_param_comms` to the one around it; -1 for none."""
-    name = np.full(len(operator), NONE, np.int64)
+def _outer(trace: Trace, links: Links, operator: Places) -> Places:
+    """The operator that launched each, past `record_param_comms` to the one around it; -1 for none."""
     there = np.flatnonzero(operator >= 0)
-    if not len(there):
-        return name
+    outer = operator.copy()
     inner = np.array([text == "record_param_comms" for text in trace.names], np.bool_)
-    chosen = operator[there]
-    above = links.operator_parent[chosen]
-    chosen = np.where(inner[trace.operators.name[chosen]] & (above >= 0), above, chosen)
-    name[there] = trace.operators.name[chosen]
-    return name
+    above = links.operator_parent[operator[there]]
+    past = inner[trace.operators.name[operator[there]]] & (above >= 0)
+    outer[there[past]] = above[past]
+    return outer
 
 
 def _of_kernel(trace: Trace, row: tuple[int, ...], groups: dict[str, Group], rank: int) -> Meeting:
-    kernel, said, outer, stream = row
+    kernel, said, outer, stream, inputs = row
     if said >= 0:
         told = trace.collectives[said]
         return meeting(told, _group(told, groups), trace.names[kernel], rank)
-    around = kind_of(trace.names[outer]) if outer >= 0 and trace.names[outer].startswith("c10d::") else ""
-    name = trace.names[outer] if around else ""
-    return meeting(Collective(name=name), Group("", description=f"stream {stream}"), trace.names[kernel], rank)
+    name = trace.names[outer] if outer >= 0 and trace.names[outer].startswith("c10d::") else ""
+    told = by_inputs(name, trace.inputs[inputs] if inputs >= 0 else Inputs())
+    return meeting(told, Group("", description=f"stream {stream}"), trace.names[kernel], rank)
 
 
 def _group(told: Collective, groups: dict[str, Group]) -> Group:

@@ -88,7 +88,7 @@ def _stats(ranks: Sequence[RankExtract], lane: Met, rows: Int64s, link: float | 
     kind = lane.kinds[int(lane.kind[rows[0]])]
     sizes = lane.bytes[rows]
     algorithm, best = _bandwidths(sizes, transfer)
-    factor = bus_factor(kind, lane.group.size or len(arrivals.lane.ranks))
+    factor = bus_factor(kind, lane.group.size or _all_there(ranks, arrivals.lane))
     fastest = best * factor if best and factor else None
     last, share = _often_last(arrivals, rows)
     p50, p95, top = _skews(arrivals, rows)
@@ -114,6 +114,12 @@ def _stats(ranks: Sequence[RankExtract], lane: Met, rows: Int64s, link: float | 
         last_rank=ranks[last].rank if last is not None else None,
         last_share=share,
     )
+
+
+def _all_there(ranks: Sequence[RankExtract], lane: Lane) -> int:
+    """The size of a group of which the traces tell nothing: who is in it, when nobody is missing; else 0."""
+    world = ranks[lane.ranks[0]].world_size
+    return len(lane.ranks) if world in (None, len(ranks)) else 0
 
 
 def _bandwidths(sizes: Int64s, transfer: Int64s) -> tuple[float | None, float | None]:
@@ -155,7 +161,7 @@ def group_report(ranks: Sequence[RankExtract], lane: Met, link: float | None) ->
     members = list(lane.group.ranks) if lane.peers == (NONE, NONE) else sorted(set(lane.peers))
     return GroupReport(
         name=lane.group.label,
-        description=lane.group.description,
+        description=lane.group.description if lane.group.name else "",
         source=lane.peers[0] if lane.peers[0] != NONE else None,
         target=lane.peers[1] if lane.peers[1] != NONE else None,
         size=lane.group.size or len(members) or len(traced),
@@ -187,7 +193,7 @@ def lonely(ranks: Sequence[RankExtract], found: Sequence[Met]) -> list[GroupRepo
 def _lonely(group: Group, traced: list[int], here: set[int]) -> GroupReport:
     return GroupReport(
         name=group.label,
-        description=group.description,
+        description=group.description if group.name else "",
         source=None,
         target=None,
         size=group.size or len(traced),

@@ -24,15 +24,24 @@ STAYS: Final = Line(0)
 class Lane:
     """Collectives of one lane: a row each, in order of time, a column a rank of those in `ranks` (places, not ranks).
 
-    Times are the reference's. `place` is the row in that rank's extract, -1 where the rank was not found in it; a
-    collective that only one rank was found in is not here but counted in `alone`.
+    Times are the reference's. `place` is the row in that rank's extract, -1 where the rank was not found in it, and
+    `turn` its number in the lane on that rank. A collective that only one rank was found in is not here but counted in
+    `alone`.
     """
 
     ranks: list[int]
     start: Int64s
     end: Int64s
     place: Places
+    turn: Places
     alone: list[int]
+
+    @property
+    def follows(self) -> Booleans:
+        """Where a rank had no other collective of the lane since the row before, and was found in that too."""
+        follows = np.zeros(self.turn.shape, np.bool_)
+        follows[1:] = (self.turn[1:] == self.turn[:-1] + 1) & (self.turn[:-1] >= 0)
+        return follows
 
     @property
     def there(self) -> Booleans:
@@ -128,4 +137,4 @@ def _ordered(places: list[int], own: list[Sequence], rows: Places, alone: list[i
         start[there, column], end[there, column] = each.start[found], each.end[found]
         place[there, column] = each.place[found]
     order = np.argsort(end.max(axis=1), kind="stable") if len(rows) else np.zeros(0, np.intp)
-    return Lane(places, start[order], end[order], place[order], alone)
+    return Lane(places, start[order], end[order], place[order], rows[order], alone)
