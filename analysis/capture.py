@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from warpmeter.analysis.findings import Finding, job_findings
+from warpmeter.analysis.job import JobReport, RankExtract, extract, job
 from warpmeter.analysis.read import TraceError, read
 from warpmeter.analysis.report import SCHEMA_VERSION, Options, RankReport, material, report
 from warpmeter.analysis.selection import Numbers, SelectionError, rank_in
@@ -21,17 +23,22 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Ranked:
-    """What one file gave; None for a rank that was not wanted."""
+    """What one file gave: its report, and its part of the job; None for a rank that was not wanted."""
 
-    report: RankReport | None
+    ranked: tuple[RankReport, RankExtract] | None
 
 
 @dataclass(frozen=True)
 class Document:
-    """The JSON of `warpmeter analyze`."""
+    """The JSON of `warpmeter analyze`: ranks in order, what holds of all together, files that gave nothing.
+
+    `job` is None for a single trace; `findings` are the job's own, each rank has those of its trace.
+    """
 
     schema_version: int
     ranks: list[RankReport]
+    job: JobReport | None
+    findings: list[Finding]
     failed: list[Failed]
 
 
@@ -45,18 +52,18 @@ def capture(
     several = len(files) > 1
     named = [file for file in files if _may_be_wanted(file, wanted.ranks)]
     reports: list[RankReport] = []
+    extracts: list[RankExtract] = []
     failed: dict[int, Failed] = {}
     for index, found in work(named, partial(one, wanted=wanted, several=several), told):
         if isinstance(found, Failed):
             failed[index] = found
-        elif found.report is not None:
-            reports.append(found.report)
-    ranks = sorted(reports, key=lambda each: (each.rank, each.file))
-    return Document(SCHEMA_VERSION, ranks, [failed[index] for index in sorted(failed)])
-        SCHEMA_VERSION,
-        sorted(reports, key=lambda each: (each.rank, each.file)),
-        [failed[index] for index in sorted(failed)],
-    )
+        elif found.ranked is not None:
+            reports.append(found.ranked[0])
+            extracts.append(found.ranked[1])
+    reports.sort(key=lambda each: (each.rank, each.file))
+    found = job(sorted(extracts, key=lambda each: (each.rank, each.file))) if len(extracts) > 1 else None
+    said = [] if found is None else job_findings(found)
+    return Document(SCHEMA_VERSION, reports, found, said, [failed[index] for index in sorted(failed)])
 
 
 def one(file: str, progress: Progress, wanted: Wanted = Wanted(), several: bool = False) -> Ranked:
@@ -70,7 +77,7 @@ def one(file: str, progress: Progress, wanted: Wanted = Wanted(), several: bool 
         on = material(trace, wanted.options)
     except SelectionError as error:
         raise TraceError(f"{file}: {error}") from error
-    return Ranked(report(on, wanted.options))
+    return Ranked((report(on, wanted.options), extract(on.trace, on.links)))
 
 
 def _may_be_wanted(file: str, ranks: Numbers | None) -> bool:

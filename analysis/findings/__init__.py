@@ -7,9 +7,10 @@ chosen so that a GPU that is well fed and well used gives an empty list.
 from typing import Final
 
 from warpmeter.analysis.findings import device, host
+from warpmeter.analysis.findings.ranks import job_findings
 from warpmeter.analysis.findings.seen import Evidence, Finding, Rule, Seen
 
-__all__ = ["RULES", "Evidence", "Finding", "Rule", "Seen", "findings"]
+__all__ = ["RULES", "Evidence", "Finding", "Rule", "Seen", "findings", "job_findings"]
 
 RULES: Final[tuple[Rule, ...]] = (
     host.input_bound,

@@ -17,7 +17,7 @@ def show(document: Document, top: int) -> None:
     if len(document.ranks) == 1:
         _rank(document.ranks[0], top)
         return
-    _ranks(document)
+    _ranks(document, top)
 
 
 def _line(text: str, style: str = "") -> None:
@@ -62,6 +62,10 @@ def _findings(found: Sequence[Finding], has_gpu: bool) -> None:
     common.out.print()
     if not has_gpu:
         _line("No GPU events in this trace: it was recorded without the GPU's activities, or none ran.", "yellow")
+    _said(found)
+
+
+def _said(found: Sequence[Finding]) -> None:
     if not found:
         _line("Findings: none", "bold")
         return
@@ -236,7 +240,7 @@ def _inputs(dims: Sequence[Any]) -> str:
     return str(list(dims[:last]))
 
 
-def _ranks(document: Document) -> None:
+def _ranks(document: Document, top: int) -> None:
     rows: Rows = [
         (each.rank, _ns(each.span_ns), _share(each.busy_ns, each.span_ns), _share(each.compute_ns, each.span_ns),
          _share(each.comm_ns, each.span_ns), _share(each.exposed_comm_ns, each.span_ns),
@@ -245,6 +249,43 @@ def _ranks(document: Document) -> None:
     ]  # fmt: skip
     columns = ("rank", "span", "busy", "compute", "comm", "exposed", "idle", "findings", "file")
     _table(f"{len(document.ranks)} ranks", columns, rows)
+    common.out.print()
+    _said(document.findings)
+    _job(document, top)
     for each in document.ranks:
         for note in each.notes:
             _line(f"! {each.file}: {note}", "yellow")
+
+
+def _job(document: Document, top: int) -> None:
+    if document.job is None:
+        return
+    rows: Rows = [
+        (each.group or "(not told)", each.kind, "" if each.bytes is None else size(each.bytes), f"{each.count:,}",
+         _ns(each.transfer_p50_ns), _share(each.wait_ns, each.total_ns), _ns(each.skew_p50_ns), _ns(each.skew_max_ns),
+         "" if each.bus_bytes_per_s is None else rate(each.bus_bytes_per_s, "B/s"),
+         "" if each.link_share is None else percent(each.link_share), each.last_rank)
+        for each in document.job.collectives[:top]
+    ]  # fmt: skip
+    columns = (
+        "group",
+        "collective",
+        "bytes",
+        "count",
+        "transfer",
+        "waiting",
+        "skew p50",
+        "max",
+        "bus",
+        "of link",
+        "last",
+    )
+    _table(_titled("Collectives", len(document.job.collectives), len(rows)), columns, rows)
+    late: Rows = [
+        (each.rank, f"{each.last:,} of {each.of:,}", _ns(each.late_ns), _ns(each.cost_ns), _ns(each.waited_ns),
+         each.cause or "", each.evidence)
+        for each in document.job.stragglers[:top]
+    ]  # fmt: skip
+    _table("Ranks that others waited for", ("rank", "last", "late", "gain", "waited itself", "cause", "evidence"), late)
+    for note in document.job.notes:
+        _line(f"! {note}", "yellow")
