@@ -2,7 +2,8 @@
 
 from warpmeter.analysis.read.build import build
 from warpmeter.analysis.read.files import File, Progress, TraceError, traces_in
-from warpmeter.analysis.read.reader import Reader
+from warpmeter.analysis.read.reader import ALONE, Document, Reader, Share, UnsoundError
+from warpmeter.analysis.read.second import Second, worthwhile
 from warpmeter.analysis.read.tables import Tables
 from warpmeter.analysis.read.text import Window
 from warpmeter.analysis.trace import Trace
@@ -10,18 +11,30 @@ from warpmeter.analysis.trace import Trace
 __all__ = ["TraceError", "read", "traces_in"]
 
 
-def read(path: str, progress: Progress | None = None) -> Trace:
+def read(path: str, progress: Progress | None = None, *, processes: int | None = None) -> Trace:
     """Decodes one file, a path or a URL that fsspec knows; plain, gzip or zstd by what it begins with.
 
     `progress(done, total)` is told bytes of the file. What is broken or odd is left out and told in `Trace.notes`;
-    `TraceError` is for what cannot be read, holds nothing or is no trace.
+    `TraceError` is for what cannot be read, holds nothing or is no trace. A long local file is decoded by two processes
+    unless `processes` is 1; 2 asks for them whatever the length.
     """
-    file = File(path, progress)
+    if processes == 2 or (processes is None and worthwhile(path)):
+        try:
+            with Second(path) as second:
+                first, document = _decoded(path, progress, Share(0, 2))
+                return build(path, [first, second.tables()], document)
+        except UnsoundError:
+            pass  # only from its beginning, by one, can it be told what is whole
+    tables, document = _decoded(path, progress, ALONE)
+    return build(path, [tables], document)
+
+
+def _decoded(path: str, progress: Progress | None, share: Share) -> tuple[Tables, Document]:
+    file, tables = File(path, progress), Tables()
     try:
-        tables = Tables()
-        document = Reader(path, Window(file.blocks()), tables).run()
-        if file.damage:
-            document.notes.append(file.damage)
-        return build(path, [tables], document)
+        document = Reader(path, Window(file.blocks()), tables, share).run()
     finally:
         file.close()
+    if file.damage:
+        document.notes.append(file.damage)
+    return tables, document

@@ -80,10 +80,10 @@ class Joined:
         """All events of a table, in the order that `trace` promises."""
         pieces = sorted(
             ((chunk, arrays, maps) for part, maps in zip(self._parts, self._maps, strict=True)
-             for chunk, arrays in part.pieces.pop(kind, ())),
+             for chunk, arrays in part.parts(kind)),
             key=lambda piece: piece[0],
         )  # fmt: skip
-        found = {name: _joined(name, dtype, pieces) for name, dtype in _dtypes(kind).items()}
+        found = {name: _joined(name, dtype, pieces) for name, dtype in _dtypes(kind.__name__).items()}
         order = _order(found["start"], found.get("duration"))
         return kind(**(found if order is None else {name: values[order] for name, values in found.items()}))
 
@@ -102,9 +102,11 @@ def _text(word: object) -> str:
 
 
 @cache
-def _dtypes(kind: type[Columns]) -> Mapping[str, Any]:
-    hints = get_type_hints(kind)
-    return {column.name: get_args(get_args(hints[column.name])[1])[0] for column in fields(kind)}
+def _dtypes(kind: str) -> Mapping[str, Any]:
+    """The columns of a table and their types, as `trace` declares them."""
+    table = getattr(columns, kind)
+    hints = get_type_hints(table)
+    return {column.name: get_args(get_args(hints[column.name])[1])[0] for column in fields(table)}
 
 
 def _joined(name: str, dtype: Any, pieces: Sequence[tuple[int, Mapping[str, Any], Mapping[str, Any]]]) -> Any:

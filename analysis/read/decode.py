@@ -84,11 +84,9 @@ def _values(kind: type[Any], fields: dict[str, Raw]) -> dict[str, Any]:
 
 
 def _arguments(kind: type[Any], raw: Raw) -> Any:
-    shape = {shapes.Span: shapes.Args, shapes.Instant: shapes.MemoryArgs, shapes.OldInstant: shapes.MemoryArgs}.get(
-        kind
-    )
-    if shape is None:
+    if kind in (shapes.Counter, shapes.Metadata):
         return raw
+    shape: type[Any] = shapes.Args if kind is shapes.Span else shapes.MemoryArgs
     try:
         fields = _FIELDS.decode(raw)
     except ValidationError:  # a list, a text

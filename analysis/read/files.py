@@ -3,11 +3,10 @@
 import errno
 import os
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from glob import iglob
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, ClassVar, Final
 
 import fsspec
 from isal import isal_zlib
@@ -133,11 +132,14 @@ class File:
             self.damage = f"its {kind.NAME} data breaks off"
 
 
+_ISAL_ERROR: Final[type[Exception]] = isal_zlib.IsalError  # type: ignore[assignment]  # its stub makes it no class
+
+
 class _Gzip:
     """One member of a gzip file."""
 
     NAME: Final = "gzip"
-    ERRORS: Final = (isal_zlib.error, zlib.error, OSError, ValueError, EOFError)
+    ERRORS: ClassVar[tuple[type[Exception], ...]] = (_ISAL_ERROR, OSError, ValueError, EOFError)
     _AT_ONCE: Final = 64 << 10
     """Packed bytes at once: they may be a thousand times as many unpacked."""
 
@@ -158,7 +160,7 @@ class _Zstd:
     """One frame of a zstd file."""
 
     NAME: Final = "zstd"
-    ERRORS: Final = (zstd.ZstdError, OSError, ValueError, EOFError)
+    ERRORS: ClassVar[tuple[type[Exception], ...]] = (zstd.ZstdError, OSError, ValueError, EOFError)
 
     def __init__(self) -> None:
         self._unpacker = zstd.ZstdDecompressor()

@@ -87,7 +87,8 @@ def _left(word: Words, digits: Places) -> Words:
     """The word with zeros in place of all but its last `digits` (1 to 8) characters."""
     other = ((8 - digits) * 8).astype(np.uint64)
     kept = (np.uint64(0xFFFFFFFFFFFFFFFF) >> other) << other
-    return word & kept | np.uint64(_ZEROS) & ~kept
+    zeros: Words = np.uint64(_ZEROS) & ~kept
+    return word & kept | zeros
 
 
 def _after(words: Words, dot: Places, end: Places) -> Int64s:
@@ -119,7 +120,7 @@ def _slow(text: Raw) -> int:
 def integers(values: Sequence[int | None]) -> Int64s:
     """Whole numbers as they were decoded; `NONE` for null and what int64 does not hold."""
     try:
-        return np.fromiter(values, np.int64, len(values))  # type: ignore[arg-type]  # null raises
+        return np.fromiter(values, np.int64, len(values))
     except (TypeError, OverflowError):
         return np.fromiter(map(_held, values), np.int64, len(values))
 

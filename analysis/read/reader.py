@@ -92,7 +92,9 @@ class Reader:
                 raise TraceError(f"{self._path} is empty")
 
     def _to_events(self) -> None:
-        at, tries = 0, []
+        """Goes past the first `"traceEvents": [` that stands where an object's own fields do."""
+        at = 0
+        tries: list[int] = []
         while len(tries) < 16:
             for found in _KEY.finditer(self._window.text, at):
                 head = _object(self._window.text[: found.end() - 1] + b"null}")
@@ -130,6 +132,8 @@ class Reader:
                 return found.span(1)
             at = max(CHUNK, len(self._window.text) - 4096)
             if len(self._window.text) > LONGEST_GAP:
+                if self._share.of > 1:
+                    raise UnsoundError
                 return len(self._window.text), len(self._window.text)
             if not self._window.more():
                 return None
@@ -138,7 +142,7 @@ class Reader:
         """Files the events of one chunk and goes to the next; False if the list ends in it."""
         if self._share.mine(self._chunk):
             try:
-                found = events(b"[%b]" % memoryview(self._window.text)[:end], self._tables.odd)
+                found = events(b"".join((b"[", memoryview(self._window.text)[:end], b"]")), self._tables.odd)
             except MalformedError as error:
                 if self._share.of > 1:
                     raise UnsoundError from error
@@ -153,7 +157,7 @@ class Reader:
         self._tables.add(self._chunk, found)
         return state
 
-    def _tail(self, is_object: bool) -> None:
+    def _tail(self, is_object: bool) -> Document:
         """Files the events of the last chunk, and what stands behind them."""
         opening = b'{"traceEvents":[' if is_object else b"["
         whole = opening + self._window.text
@@ -164,7 +168,7 @@ class Reader:
             return self._rest(is_object, self._salvaged_tail())
         self._tables.add(self._chunk, found)
         self.document.head |= _plain(fields)
-        return None
+        return self.document
 
     def _salvaged_tail(self) -> State:
         state = State.OPEN
@@ -200,7 +204,7 @@ def _object(text: bytes) -> dict[str, Any] | None:
 
 def _plain(fields: dict[str, Raw]) -> dict[str, Any]:
     """Decoded values; those that nest too deeply or are no sound JSON are left out."""
-    values = {}
+    values: dict[str, Any] = {}
     for key, raw in fields.items():
         try:
             values[key] = msgspec.json.decode(raw)
@@ -211,7 +215,7 @@ def _plain(fields: dict[str, Raw]) -> dict[str, Any]:
 
 def _picked(text: bytes) -> dict[str, Any]:
     """The fields that analysis needs, from a text that is no sound JSON as a whole."""
-    picked = {}
+    picked: dict[str, Any] = {}
     for key in _NEEDED:
         found = re.search(rb'"%b"\s*:\s*' % key.encode(), text)
         if found:

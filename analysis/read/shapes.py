@@ -140,8 +140,8 @@ def _decoder(read: dict[str, type[Any]], passed: str) -> msgspec.json.Decoder[li
         defstruct(f"Passed{ord(ph)}", [], bases=(Passed,), tag_field="ph", tag=ph, gc=False, frozen=True)
         for ph in passed
     )
-    kinds = Union[(*read.values(), *others)]  # made at run time
-    return msgspec.json.Decoder(list[kinds], strict=False)  # type: ignore[valid-type]
+    kinds: Any = Union[(*read.values(), *others)]
+    return msgspec.json.Decoder(list[kinds], strict=False)
 
 
 EVENTS: Final = _decoder(READ, PASSED)

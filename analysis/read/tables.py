@@ -80,11 +80,15 @@ class _GpuKinds(dict[str | None, int]):
         return kind
 
 
+_OTHER_KINDS: Final = {kind for kind in shapes.READ.values() if kind is not Span}
+
+
 class Tables:
     """Arrays of each table, in pieces: one of each chunk of the file that has events for it."""
 
     def __init__(self) -> None:
         self.pieces: dict[type[Columns], list[tuple[int, Arrays]]] = {}
+        self.joined: dict[type[Columns], tuple[list[int], Int64s, Arrays]] = {}
         self.names, self.threads, self.collectives = Index(), Index(), Index()
         self.inputs = Index({NO_INPUTS: 0})
         self.process_names: dict[str, str] = {}
@@ -100,20 +104,25 @@ class Tables:
         self.events += len(events)
         spans = [event for event in events if event.__class__ is Span]
         if len(spans) < len(events):
-            self._others([event for event in events if event.__class__ is not Span])
-        codes = np.fromiter(map(self._kinds.__getitem__, [span.cat for span in spans]), np.int8, len(spans))
-        for code in np.flatnonzero(np.bincount(codes, minlength=1)[1:]) + 1:
-            chosen = codes == code
-            self._spans(_TABLES[code - 1], list(compress(spans, chosen.tobytes())))
+            self._others([event for event in events if event.__class__ in _OTHER_KINDS])
+        if spans:
+            self._spans(spans)
 
-    def _spans(self, table: type[Columns], spans: list[Span]) -> None:
-        arrays: Arrays = {
-            "start": nanoseconds([span.ts for span in spans]),
-            "duration": nanoseconds([span.dur for span in spans]),
-            "name": self.names.of([span.name for span in spans]),
-            **_HANDLERS[table](self, spans, [span.args or shapes.NO_ARGS for span in spans]),
-        }
-        self._keep(table, arrays)
+    def _spans(self, spans: list[Span]) -> None:
+        """Files events with a duration: their times all at once, the rest table by table."""
+        codes = np.fromiter(map(self._kinds.__getitem__, [span.cat for span in spans]), np.int8, len(spans))
+        times = nanoseconds([span.ts for span in spans] + [span.dur for span in spans])
+        for code in np.flatnonzero(np.bincount(codes)[1:]) + 1:
+            chosen = codes == code
+            those = list(compress(spans, chosen.tobytes()))
+            arrays: Arrays = {
+                "start": times[: len(spans)][chosen],
+                "duration": times[len(spans) :][chosen],
+                "name": self.names.of([span.name for span in those]),
+            }
+            table = _TABLES[code - 1]
+            args = [span.args or shapes.NO_ARGS for span in those]
+            self._keep(table, arrays | _HANDLERS[table](self, those, args))
 
     def _keep(self, table: type[Columns], arrays: Arrays) -> None:
         """Keeps what has a time, and a duration where it should have one."""
@@ -124,6 +133,22 @@ class Tables:
             self.odd[NO_TIME] += int(np.count_nonzero(~sound))
             arrays = {name: values[sound] for name, values in arrays.items()}
         self.pieces.setdefault(table, []).append((self._chunk, arrays))
+
+    def join_pieces(self) -> None:
+        """Makes one array a column of the pieces, the pieces views of it: what goes to another process goes at once."""
+        for table, pieces in self.pieces.items():
+            ends = np.cumsum([len(arrays["start"]) for _, arrays in pieces])
+            whole = {name: np.concatenate([arrays[name] for _, arrays in pieces]) for name in pieces[0][1]}
+            self.joined[table] = ([chunk for chunk, _ in pieces], ends[:-1], whole)
+        self.pieces = {}
+
+    def parts(self, table: type[Columns]) -> list[tuple[int, Arrays]]:
+        """The pieces of a table, with the place of their chunks; they are let go."""
+        if table not in self.joined:
+            return self.pieces.pop(table, [])
+        chunks, cuts, whole = self.joined.pop(table)
+        split = {name: np.split(values, cuts) for name, values in whole.items()}
+        return [(chunk, {name: split[name][at] for name in split}) for at, chunk in enumerate(chunks)]
 
     def _thread(self, events: Sequence[Any]) -> Int32s:
         return self.threads.of([(event.pid, event.tid) for event in events])

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-CHUNK: Final = 4 << 20
+CHUNK: Final = 1 << 19
 """Bytes that are decoded at once: few enough that the objects of a chunk stay near the processor."""
 CUT: Final = re.compile(rb'\}(\s*,\s*)\{(?=\s*"(?:ph|name|cat|ts|pid|tid|id|dur|args|s|bp)"\s*:)')
 """Where one event ends and the next begins, or two objects inside an event. Never inside a string of sound JSON."""
