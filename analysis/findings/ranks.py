@@ -93,7 +93,7 @@ def _missing(job: JobReport) -> Iterator[Finding]:
     named = ", ".join(map(str, missing[:NAMED])) + (f" and {len(missing) - NAMED} more" if len(missing) > NAMED else "")
     yield Finding(
         "missing_ranks",
-        f"{count(len(missing), 'rank')} of {job.world_size} have no trace here: {named}",
+        f"{count(len(missing), 'rank')} of {job.world_size} {'has' if len(missing) == 1 else 'have'} no trace here: {named}",
         float(len(missing)),
         "count",
         0,
