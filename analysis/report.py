@@ -14,6 +14,7 @@ from warpmeter.analysis.launches import Launches, launches
 from warpmeter.analysis.links import Links, links
 from warpmeter.analysis.memory import DeviceMemory, memory
 from warpmeter.analysis.operators import OperatorTimes, operators
+from warpmeter.analysis.overview import Overview, overview
 from warpmeter.analysis.roofline import Roofline, roofline
 from warpmeter.analysis.selection import Numbers, chosen, cut
 from warpmeter.analysis.stacks import Stacks, stacks
@@ -112,6 +113,7 @@ class RankReport:
     roofline: Roofline | None
     memory: list[DeviceMemory] | None
     stacks: Stacks | None
+    overview: Overview | None
     findings: list[Finding]
     steps_wanted: str | None = None
 
@@ -173,6 +175,7 @@ def report(on: Material, options: Options = Options()) -> RankReport:
         "roofline": attempts.part("roofline", lambda: roofline(trace, on.links, on.steps, options.device)),
         "memory": attempts.part("memory", lambda: memory(trace, on.links, on.steps).devices),
         "stacks": attempts.part("stacks", lambda: stacks(trace, on.links)),
+        "overview": attempts.part("overview", lambda: overview(trace, on.sort)),
     }
     totals = breakdowns.breakdown(trace.gpu, on.sort)
     gaps = attempts.part("causes of idle time", lambda: causes.gaps(trace, on.links))
