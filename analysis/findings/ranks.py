@@ -91,9 +91,10 @@ def _missing(job: JobReport) -> Iterator[Finding]:
     if not missing:
         return
     named = ", ".join(map(str, missing[:NAMED])) + (f" and {len(missing) - NAMED} more" if len(missing) > NAMED else "")
+    have = "has" if len(missing) == 1 else "have"
     yield Finding(
         "missing_ranks",
-        f"{count(len(missing), 'rank')} of {job.world_size} {'has' if len(missing) == 1 else 'have'} no trace here: {named}",
+        f"{count(len(missing), 'rank')} of {job.world_size} {have} no trace here: {named}",
         float(len(missing)),
         "count",
         0,
