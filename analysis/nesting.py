@@ -14,6 +14,7 @@ import numpy as np
 from warpmeter.analysis.trace import NONE, Booleans, Int32s, Int64s, Places
 
 _ROOM: Final = 1 << 62
+_TOGETHER: Final = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,15 +157,29 @@ def _sticking_out(start: Int64s, end: Int64s) -> Booleans:
 def _roots(start: Int64s, end: Int64s) -> Booleans:
     """The outermost spans, when children may stick out: after one comes the first that begins at its end or later.
 
-    Where nothing before is open a span is outermost for sure; from each such place the chain is followed, all at once.
+    Where nothing before is open a span is outermost for sure; from each such place the chain is followed, all at once
+    while the chains are short, then one by one.
     """
     root = _fresh(start, end)
-    group = np.cumsum(root)
+    group: Places = np.cumsum(root)
     here = np.flatnonzero(root)
-    while len(here):
-        after = np.maximum(np.searchsorted(start, end[here], side="left"), here + 1)
-        stays = after < len(start)
-        here, after = here[stays], after[stays]
-        here = after[group[after] == group[here]]
+    for _ in range(_TOGETHER):
+        here = _after(start, end, group, here)
+        if not len(here):
+            return root
         root[here] = True
+    after = np.maximum(np.searchsorted(start, end, side="left"), np.arange(1, len(start) + 1)).tolist()
+    last = np.searchsorted(group, group[here], side="right").tolist()
+    for place, stop in zip(here.tolist(), last, strict=True):
+        while (place := after[place]) < stop:
+            root[place] = True
     return root
+
+
+def _after(start: Int64s, end: Int64s, group: Places, here: Places) -> Places:
+    """The next of each chain, of those that go on within their group."""
+    after = np.maximum(np.searchsorted(start, end[here], side="left"), here + 1)
+    stays = after < len(start)
+    here, after = here[stays], after[stays]
+    followed: Places = after[group[after] == group[here]]
+    return followed

@@ -85,3 +85,4 @@ def test_a_long_chain_of_overhangs_is_followed_to_its_end() -> None:
     tree = nest(*columns(chain))
 
     assert tree.depth.tolist() == [0, 1] * 2000
+    assert tree.parent.tolist() == [parent for place in range(2000) for parent in (-1, 2 * place)]

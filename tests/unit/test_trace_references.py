@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.traces import needs_traces, references
@@ -163,3 +164,18 @@ def test_memory_operations(gpu: Case) -> None:
         one.name: {"count": one.count, "bytes": one.bytes, "dur": one.total_ns, "aggregate_GBps": one.gb_per_s}
         for one in copies(gpu.trace)
     } == gpu.expected["memory_ops"]
+
+
+def test_every_figure_is_plain(gpu: Case) -> None:
+    """Numbers of Python alone leave a part: the encoder refuses those of numpy."""
+    trace, joined, sort = gpu.trace, gpu.links, gpu.sort
+    parts = [
+        breakdown(trace.gpu, sort),
+        devices(trace.gpu, sort),
+        streams(trace, joined, sort),
+        kernels(trace, joined, sort),
+        launches(trace, joined),
+        copies(trace),
+    ]
+
+    assert msgspec.json.decode(msgspec.json.encode(parts))[0]["busy_ns"] == gpu.expected["busy"]
