@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from warpmeter.analysis.diff import Diff, diff
 from warpmeter.analysis.findings import Finding, job_findings
 from warpmeter.analysis.job import JobReport, RankExtract, extract, job
 from warpmeter.analysis.read import TraceError, read
@@ -33,6 +34,7 @@ class Document:
     """The JSON of `warpmeter analyze`: ranks in order, what holds of all together, files that gave nothing.
 
     `job` is None for a single trace; `findings` are the job's own, each rank has those of its trace.
+    `diff` is there when an earlier capture was given.
     """
 
     schema_version: int
@@ -40,6 +42,7 @@ class Document:
     job: JobReport | None
     findings: list[Finding]
     failed: list[Failed]
+    diff: Diff | None = None
 
 
 def capture(
@@ -64,6 +67,12 @@ def capture(
     found = job(sorted(extracts, key=lambda each: (each.rank, each.file))) if len(extracts) > 1 else None
     said = [] if found is None else job_findings(found)
     return Document(SCHEMA_VERSION, reports, found, said, [failed[index] for index in sorted(failed)])
+
+
+def compared(before: Document, after: Document) -> Document:
+    """The later capture's document, with what changed from the earlier one."""
+    failed = [*before.failed, *after.failed]
+    return replace(after, diff=diff(before.ranks, after.ranks), failed=failed)
 
 
 def one(file: str, progress: Progress, wanted: Wanted = Wanted(), several: bool = False) -> Ranked:

@@ -8,12 +8,14 @@ from warpmeter.analysis import breakdown as breakdowns
 from warpmeter.analysis import causes
 from warpmeter.analysis.breakdown import Breakdown, DeviceBreakdown
 from warpmeter.analysis.copies import MemoryOperations, copies
+from warpmeter.analysis.critical import CriticalPath, critical_path
 from warpmeter.analysis.findings import Finding, Seen, findings
 from warpmeter.analysis.kernels import Kernel, kernels
 from warpmeter.analysis.launches import Launches, launches
 from warpmeter.analysis.links import Links, links
 from warpmeter.analysis.memory import DeviceMemory, memory
 from warpmeter.analysis.operators import OperatorTimes, operators
+from warpmeter.analysis.overview import Overview, overview
 from warpmeter.analysis.overview import Overview, overview
 from warpmeter.analysis.roofline import Roofline, roofline
 from warpmeter.analysis.selection import Numbers, chosen, cut
@@ -111,6 +113,7 @@ class RankReport:
     idle_causes: IdleCauses | None
     operators: OperatorTimes | None
     roofline: Roofline | None
+    critical_path: CriticalPath | None
     memory: list[DeviceMemory] | None
     stacks: Stacks | None
     overview: Overview | None
@@ -173,7 +176,9 @@ def report(on: Material, options: Options = Options()) -> RankReport:
         "memory_operations": attempts.part("memory operations", lambda: copies(trace)) or [],
         "operators": attempts.part("operators", lambda: operators(trace, on.links)),
         "roofline": attempts.part("roofline", lambda: roofline(trace, on.links, on.steps, options.device)),
+        "critical_path": attempts.part("critical path", lambda: critical_path(trace, on.links, on.steps)),
         "memory": attempts.part("memory", lambda: memory(trace, on.links, on.steps).devices),
+        "overview": attempts.part("overview", lambda: overview(trace, on.sort)),
         "stacks": attempts.part("stacks", lambda: stacks(trace, on.links)),
         "overview": attempts.part("overview", lambda: overview(trace, on.sort)),
     }

@@ -10,7 +10,7 @@ import msgspec
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from warpmeter.analysis.capture import Document, Wanted, capture
+from warpmeter.analysis.capture import Document, Wanted, capture, compared
 from warpmeter.analysis.read import TraceError, traces_in
 from warpmeter.analysis.report import Options
 from warpmeter.analysis.selection import Numbers, numbers
@@ -46,6 +46,8 @@ def run(wish: Wish) -> int:
     """Analyse and show; the exit status: 1 where a file could not be analysed. Raises AnalyzeError."""
     wanted = Wanted(_numbers("--ranks", wish.ranks), Options(_numbers("--step", wish.step), wish.device))
     document = _captured(wish.files, wanted)
+    if wish.diff is not None:
+        document = compared(_captured([wish.diff], wanted), document)
     _show(wish, document)
     return int(bool(document.failed))
 

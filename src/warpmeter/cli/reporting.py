@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from warpmeter.analysis.capture import Document
+from warpmeter.analysis.diff import Change, Diff
 from warpmeter.analysis.findings import Evidence, Finding
+from warpmeter.analysis.names import short_name
 from warpmeter.analysis.report import RankReport
 from warpmeter.analysis.words import digits, duration, percent, rate, size
 from warpmeter.cli import common
@@ -13,7 +15,10 @@ Rows = list[tuple[Any, ...]]
 
 
 def show(document: Document, top: int) -> None:
-    """One rank in full; of several a line each, and what they have in common."""
+    """What changed, where there is an earlier capture; one rank in full; of several a line each and their job."""
+    if document.diff is not None:
+        _diff(document.diff, top)
+        return
     if len(document.ranks) == 1:
         _rank(document.ranks[0], top)
         return
@@ -95,6 +100,7 @@ def _tables(report: RankReport, top: int) -> Iterator[tuple[str, Sequence[str], 
     yield from _kernels(report, top)
     yield from _steps(report, top)
     yield from _host(report, top)
+    yield from _path(report, top)
     yield from _device(report, top)
 
 
@@ -200,6 +206,20 @@ def _launches(report: RankReport) -> Iterator[tuple[Any, ...]]:
         yield "in the queue", digits(queue.mean or 0.0), queue.p50, queue.p95, queue.max
 
 
+def _path(report: RankReport, top: int) -> Iterator[tuple[str, Sequence[str], Rows]]:
+    path = report.critical_path
+    if path is None or not path.categories:
+        return
+    columns = ("", "what", "parts", "on the path", "of it", "saves at most")
+    rows: Rows = [
+        (each.category, each.name, f"{each.count:,}", _ns(each.path_ns), percent(each.share),
+         _ns(each.saves_at_most_ns))
+        for each in (*path.categories, *path.shorten[:top])
+    ]  # fmt: skip
+    step = f" of {path.step}" if path.step else ""
+    yield f"Critical path{step}, and what would shorten it", columns, rows
+
+
 def _device(report: RankReport, top: int) -> Iterator[tuple[str, Sequence[str], Rows]]:
     if report.roofline is not None and report.roofline.flops:
         yield _products(report), *_rates(report, top)
@@ -289,3 +309,43 @@ def _job(document: Document, top: int) -> None:
     _table("Ranks that others waited for", ("rank", "last", "late", "gain", "waited itself", "cause", "evidence"), late)
     for note in document.job.notes:
         _line(f"! {note}", "yellow")
+
+
+def _diff(found: Diff, top: int) -> None:
+    whole: Rows = [
+        (name, _ns(part.before_ns), _ns(part.after_ns), _change(part.change_ns), _share(part.change_ns, part.before_ns))
+        for name, part in (
+            ("span", found.span_ns),
+            *(("  " + part.part.removesuffix("_ns").replace("_", " "), part) for part in found.parts),
+            ("kernels, copies and sets", found.kernels_ns),
+            ("operators on the host", found.cpu_ns),
+        )
+        if part is not None
+    ]
+    one = "of one step of one rank" if found.unit == "step" else "of the whole captures"
+    _table(f"Times {one}", ("", "before", "after", "change", ""), whole)
+    by: Rows = [(name, _change(value)) for name, value in found.by_status.items() if value]
+    _table("The kernels' change, by what became of them", ("", "change"), by)
+    parts = {
+        "Kernels": found.kernels,
+        "Operators, on the GPU": found.operators_gpu,
+        "Operators, on the host": found.operators_cpu,
+    }
+    for title, changes in parts.items():
+        _changes(title, [each for each in changes if each.status != "same"], top)
+    for note in found.notes:
+        _line(f"! {note}", "yellow")
+
+
+def _change(ns: float) -> str:
+    return f"{'+' if ns > 0 else '-' if ns < 0 else ''}{duration(abs(ns))}"
+
+
+def _changes(title: str, changes: Sequence[Change], top: int) -> None:
+    rows: Rows = [
+        (each.status, short_name(each.name), f"{each.before_count:,}", f"{each.after_count:,}", _ns(each.before_ns),
+         _ns(each.after_ns), _change(each.change_ns), short_name(each.instead) if each.instead else "")
+        for each in changes[:top]
+    ]  # fmt: skip
+    columns = ("", "name", "calls before", "after", "time before", "after", "change", "instead")
+    _table(_titled(title, len(changes), len(rows)), columns, rows)
