@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from warpmeter.landing import RANKS, Columns, Process
+from warpmeter.landing import RANKS, Columns, Process, Tables
 
 NOON_NS: Final = 1_790_000_000_000_000_000
 
@@ -22,21 +22,21 @@ def kernel(name: str, total_ns: int, count: int = 1, **more: Any) -> dict[str, A
     """A row of `trace_kernels`."""
     mean = total_ns // count
     return {
-        "name": name, "short_name": name, "kind": "compute", "count": count, "total_ns": total_ns, "min_ns": mean,
-        "max_ns": mean, "streams": [7], "gpu_model": "H100", "workload": "train.py", **more,
+        "name": name, "short_name": name, "sort": "compute", "count": count, "total_ns": total_ns, "min_ns": mean,
+        "max_ns": mean, "streams": ["0/7"], "gpu_model": "H100", "workload": "train.py", **more,
     }  # fmt: skip
 
 
 def event(start_ns: int, name: str = "gemm") -> dict[str, Any]:
     """A row of `trace_timeline`."""
-    return {"kind": "kernel", "track": "gpu 0 stream 7", "start_ns": start_ns, "duration_ns": 10, "name": name}
+    return {"kind": "kernel", "stream": 7, "start_ns": start_ns, "duration_ns": 10, "name": name}
 
 
-def tables(kernels: Sequence[Mapping[str, Any]], events: int = 3, **rank: Any) -> dict[str, Columns]:
+def tables(kernels: Sequence[Mapping[str, Any]], events: int = 3, **rank: Any) -> Tables:
     """What is landed of one rank; words are columns of its own row."""
     row = {"file": "rank.json", "gpu_model": "H100", "workload": "train.py", "span_ns": 100, "busy_ns": 80, **rank}
     return {
-        RANKS: columns([row]),
-        "trace_kernels": columns(kernels),
-        "trace_timeline": columns([event(10 * number) for number in range(events)]),
+        RANKS: [columns([row])],
+        "trace_kernels": [columns(kernels)],
+        "trace_timeline": [columns([event(10 * number) for number in range(events)])],
     }

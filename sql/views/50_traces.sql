@@ -1,20 +1,30 @@
 -- What is loaded of analysed traces: of every rank of a capture the latest load that is whole, and nothing of others.
 {% set join = ("GLOBAL " if cluster else "") ~ "INNER JOIN" %}
+{% set parts = ["span_ns", "busy_ns", "idle_ns", "compute_ns", "comm_ns", "mem_ns", "comm_compute_overlap_ns", "exposed_comm_ns", "exposed_mem_ns"] %}
+{# What reads in seconds, too. #}
 {% set tables = {
-  "trace_ranks": ["span_ns", "busy_ns", "idle_ns", "compute_ns", "comm_ns", "mem_ns", "comm_compute_overlap_ns", "exposed_comm_ns",
-                  "exposed_mem_ns", "launch_delay_p50_ns", "launch_delay_max_ns", "step_p50_ns", "step_min_ns", "step_max_ns"],
-  "trace_kernels": ["total_ns", "min_ns", "max_ns", "p50_ns", "p95_ns"],
+  "trace_ranks": parts + ["launch_delay_p50_ns", "launch_delay_p99_ns", "step_p50_ns", "step_min_ns", "step_max_ns"],
+  "trace_kernels": ["total_ns", "min_ns", "p50_ns", "p95_ns", "max_ns"],
   "trace_ops": ["cpu_total_ns", "cpu_self_ns", "gpu_total_ns", "gpu_self_ns"],
-  "trace_steps": ["start_ns", "duration_ns", "busy_ns", "idle_ns", "compute_ns", "comm_ns", "mem_ns", "comm_compute_overlap_ns", "exposed_comm_ns"],
-  "trace_streams": ["busy_ns", "idle_ns", "host_wait_ns", "kernel_wait_ns", "other_ns"],
-  "trace_collectives": ["start_ns", "duration_ns"],
+  "trace_steps": ["start_ns", "duration_ns", "period_ns"] + parts + ["during_busy_ns", "lead_ns", "tail_ns", "wait_ns", "input_ns"],
+  "trace_streams": ["start_ns", "span_ns", "busy_ns", "total_ns", "compute_ns", "comm_ns", "mem_ns", "idle_ns", "host_wait_ns", "kernel_wait_ns", "other_ns"],
+  "trace_collectives": ["start_ns", "duration_ns", "compute_before_ns", "comm_before_ns", "mem_before_ns", "input_before_ns", "host_before_ns", "wait_ns", "transfer_ns", "skew_ns", "late_ns", "cost_ns"],
   "trace_memory": ["at_ns"],
   "trace_timeline": ["start_ns", "duration_ns"],
 } %}
-{% set shares = {
-  "trace_ranks": [("busy", "busy_ns", "span_ns"), ("exposed_comm", "exposed_comm_ns", "span_ns")],
-  "trace_steps": [("busy", "busy_ns", "duration_ns"), ("exposed_comm", "exposed_comm_ns", "duration_ns")],
-  "trace_kernels": [("mean_ns", "total_ns", "count")],
+{# What follows from others: shares of 0-1, means, bandwidths. The bus bandwidth is nccl-tests' (doc/PERFORMANCE.md). #}
+{% set size = "ifNull(nullIf(stored.group_size, 0), stored.met)" %}
+{% set follows = {
+  "trace_ranks": [("busy_share", "stored.busy_ns / nullIf(stored.span_ns, 0)"), ("exposed_comm_share", "stored.exposed_comm_ns / nullIf(stored.span_ns, 0)"),
+                  ("compute_share", "stored.compute_ns / nullIf(stored.span_ns, 0)"), ("comm_share", "stored.comm_ns / nullIf(stored.span_ns, 0)")],
+  "trace_kernels": [("mean_ns", "stored.total_ns / nullIf(stored.count, 0)"), ("mean_seconds", "mean_ns / 1e9")],
+  "trace_steps": [("during_busy_share", "stored.during_busy_ns / nullIf(stored.duration_ns, 0)"), ("exposed_comm_share", "stored.exposed_comm_ns / nullIf(stored.duration_ns, 0)")],
+  "trace_streams": [("busy_share", "stored.busy_ns / nullIf(stored.span_ns, 0)")],
+  "trace_collectives": [
+    ("bus_bytes_per_s", "stored.bytes / nullIf(stored.transfer_ns, 0) * 1e9 * multiIf(" ~ size ~ " < 2, NULL, stored.kind = 'all_reduce', 2 * (" ~ size ~ " - 1) / " ~ size
+      ~ ", stored.kind IN ('all_gather', 'reduce_scatter', 'all_to_all', 'gather', 'scatter'), (" ~ size ~ " - 1) / " ~ size
+      ~ ", stored.kind IN ('broadcast', 'reduce', 'send_recv'), 1, NULL)"),
+  ],
 } %}
 
 CREATE OR REPLACE VIEW {{ name("trace_loads") }} {{ on_cluster }} AS
@@ -25,12 +35,12 @@ GROUP BY capture, process;
 {% for table, durations in tables.items() %}
 CREATE OR REPLACE VIEW {{ name(table) }} {{ on_cluster }} AS
 SELECT
-    stored.*
+    stored.*{{ " REPLACE (nullIf(stored.correlation, -1) AS correlation)" if table == "trace_timeline" }}
 {%- for column in durations %},
     stored.{{ column }} / 1e9 AS {{ column.removesuffix("_ns") }}_seconds
 {%- endfor %}
-{%- for column, part, whole in shares.get(table, []) %},
-    stored.{{ part }} / nullIf(stored.{{ whole }}, 0) AS {{ column }}
+{%- for column, expression in follows.get(table, []) %},
+    {{ expression }} AS {{ column }}
 {%- endfor %}
 
 FROM {{ name(table ~ "_loads") }} AS stored

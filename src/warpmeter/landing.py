@@ -47,9 +47,11 @@ AGAIN_AFTER_S: Final = (0.5, 2.0)
 
 _NO_TABLE: Final = (60, 81)
 
-Column = Sequence[Any]
+Column = Any
 Columns = Mapping[str, Column]
-"""A table's rows, by column: lists or arrays of one length."""
+"""Rows by column: lists or arrays of one length. What is not named is the table's default: NULL, or empty."""
+Tables = Mapping[str, Sequence[Columns]]
+"""Rows of each table, in groups that name the same columns."""
 
 
 class LandingError(Exception):
@@ -59,12 +61,12 @@ class LandingError(Exception):
 @dataclass(frozen=True)
 class Process:
     """Whose trace it is. `told`: the trace itself says the rank, so that it is one of the whole capture; else it is
-    one of its host. `captured_at_ns`: nanoseconds since the epoch."""
+    one of its host. `captured_at_ns`: nanoseconds since the epoch; None counts as captured when it is loaded."""
 
     rank: int
     host: str
     told: bool
-    captured_at_ns: int
+    captured_at_ns: int | None
 
     @property
     def name(self) -> str:
@@ -157,18 +159,20 @@ def _refuse_half_migrated(client: Client) -> None:
             return
 
 
-def put(client: Client, store: Store, load: Load, process: Process, tables: Mapping[str, Columns]) -> Put:
-    """Insert the rows of one process, which nobody sees yet; `tables` names all of `TABLES` that have any, and `RANKS`
-    with one row. Raises ClickHouseError."""
+def put(client: Client, store: Store, load: Load, process: Process, tables: Tables) -> Put:
+    """Insert the rows of one process, which nobody sees yet. `tables` has `RANKS` with one row.
+
+    Raises ClickHouseError.
+    """
     key = _key(load, process)
     counts = {}
     for table in TABLES:
-        columns = tables.get(table, {})
-        counts[table] = _rows(columns)
-        for part, chunk in enumerate(_chunks(columns)):
+        counts[table] = 0
+        for part, chunk in enumerate(_chunks(tables.get(table, ()))):
             token = f"{load.capture}/{process.name}/{load.id}/{table}/{part}"
             _insert(client, store, table, {**_constant(key, _rows(chunk)), **chunk}, token)
-    row = {name: column[0] for name, column in tables[RANKS].items()}
+            counts[table] += _rows(chunk)
+    ((row,),) = [list(_each(group)) for group in tables[RANKS]]
     return Put(process, {**key, **row, "row_counts": counts}, counts)
 
 
@@ -310,7 +314,7 @@ def _key(load: Load, process: Process) -> dict[str, Any]:
         "host": process.host,
         "rank": process.rank,
         "process": process.name,
-        "captured_at": process.captured_at_ns,
+        "captured_at": load.began_ms * 1_000_000 if process.captured_at_ns is None else process.captured_at_ns,
         "load": load.id,
         "loaded_at": load.began_ms,
     }
@@ -324,9 +328,14 @@ def _rows(columns: Columns) -> int:
     return len(next(iter(columns.values()), ()))
 
 
-def _chunks(columns: Columns) -> Iterator[Columns]:
-    for first in range(0, _rows(columns), CHUNK_ROWS):
-        yield {name: column[first : first + CHUNK_ROWS] for name, column in columns.items()}
+def _chunks(groups: Sequence[Columns]) -> Iterator[Columns]:
+    for columns in groups:
+        for first in range(0, _rows(columns), CHUNK_ROWS):
+            yield {name: column[first : first + CHUNK_ROWS] for name, column in columns.items()}
+
+
+def _each(columns: Columns) -> Iterator[dict[str, Any]]:
+    return (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
 
 
 def _insert(client: Client, store: Store, table: str, columns: Columns, token: str) -> None:

@@ -177,8 +177,9 @@ def test_many_events_go_in_several_inserts(
     client: Client, store: Store, capture: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(landing, "CHUNK_ROWS", 40)
-    load, events = landing.begin(client, capture), columns([event(number) for number in range(100)])
-    found = landing.put(client, store, load, process(0), {**tables([]), "trace_timeline": events})
+    load, events = landing.begin(client, capture), [event(number) for number in range(100)]
+    groups = [columns(events[:30]), columns(events[30:])]
+    found = landing.put(client, store, load, process(0), {**tables([]), "trace_timeline": groups})
     landing.publish(client, store, load, [found], no_wait)
     starts = "SELECT start_ns FROM trace_timeline WHERE capture = {c:String} ORDER BY start_ns"
     assert ask(client, starts, c=capture) == [(number,) for number in range(100)]

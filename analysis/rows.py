@@ -1,0 +1,342 @@
+"""A report as rows of the tables `trace_…` (sql/migrations/0005_traces.sql), column by column.
+
+    rows(material, report)      # all tables but trace_collectives, whose figures need the other ranks
+    collectives(extracts, …)    # trace_collectives, for each rank
+
+A table is a list of groups of columns; what a group does not name is what the table's defaults say (NULL). Times are
+nanoseconds from the first event of the trace, `began_ns`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final, overload
+
+import msgspec
+import numpy as np
+
+from warpmeter.analysis.breakdown import Breakdown
+from warpmeter.analysis.memory import DeviceMemory
+from warpmeter.analysis.report import SCHEMA_VERSION, Material, RankReport
+from warpmeter.analysis.roofline import OperatorRate
+from warpmeter.analysis.trace import Int32s, Kind, Places, Spans, Trace
+
+Group = Mapping[str, Sequence[Any] | np.ndarray[Any, Any]]
+"""Columns of one length."""
+Tables = dict[str, list[Group]]
+
+WORKLOADS: Final = ("workload", "model_name", "model", "experiment_name", "run_name")
+"""Under these names a program may say in the trace's metadata what it is (`profiler.add_metadata`)."""
+
+_SINCE_NS: Final = 946_684_800_000_000_000
+"""2000: a trace that begins before that counts from its machine's start."""
+
+_PARTS: Final = (
+    "gpu_events",
+    "span_ns",
+    "busy_ns",
+    "idle_ns",
+    "compute_ns",
+    "comm_ns",
+    "mem_ns",
+    "comm_compute_overlap_ns",
+    "exposed_comm_ns",
+    "exposed_mem_ns",
+)
+
+
+class Texts(Sequence[str]):
+    """A column of texts that is kept as numbers of a few: 4 bytes a row until it is read."""
+
+    def __init__(self, texts: Sequence[str], codes: Int32s | Places) -> None:
+        self._texts = texts
+        self._codes = codes
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, int):
+            return self._texts[self._codes[index]]
+        texts = self._texts
+        return [texts[code] for code in self._codes[index].tolist()]
+
+
+def began_ns(trace: Trace) -> int:
+    """The first event's start, in the trace's own time; 0 for a trace without events."""
+    tables = (trace.gpu, trace.calls, trace.operators, trace.annotations, trace.frames, trace.allocations)
+    return min((int(table.start[0]) for table in tables if len(table)), default=0)
+
+
+def captured_at_ns(trace: Trace) -> int | None:
+    """When it began, nanoseconds since the epoch; None where the trace counts from something else."""
+    at = trace.epoch_ns + began_ns(trace)
+    return at if at >= _SINCE_NS else None
+
+
+def workload(trace: Trace) -> str:
+    """What the trace's metadata say that it trains or serves; empty where they do not."""
+    inner = trace.metadata.get("metadata")
+    for values in (trace.metadata, inner if isinstance(inner, dict) else {}):
+        for name in WORKLOADS:
+            if isinstance(values.get(name), str) and values[name]:
+                return str(values[name])
+    return ""
+
+
+def gpu_model(report: RankReport) -> str:
+    """The device on which most ran, as the trace names it; empty where it does not."""
+    names = {device.id: device.name for device in report.device_names}
+    busiest = max(report.devices, key=lambda each: each.totals.gpu_events, default=None)
+    return names.get(busiest.device, "") if busiest else next(iter(names.values()), "")
+
+
+def rows(on: Material, report: RankReport) -> Tables:
+    """All of one rank but its collectives, and its events."""
+    began = began_ns(on.trace)
+    about = {"workload": workload(on.trace), "gpu_model": gpu_model(report)}
+    tables = {
+        "trace_ranks": [{**about, **_rank(on.trace, report)}],
+        "trace_kernels": [{**about, **each} for each in _kernels(report)],
+        "trace_ops": list(_operators(report)),
+        "trace_steps": list(_steps(report, began)),
+        "trace_streams": list(_streams(report, began)),
+        "trace_memory": list(_memory(report, began)),
+    }
+    return {**{name: columns(found) for name, found in tables.items()}, "trace_timeline": timeline(on.trace, began)}
+
+
+def columns(found: Sequence[Mapping[str, Any]]) -> list[Group]:
+    """Rows, all with the same names, as one group of columns; none for no rows."""
+    return [{name: [row[name] for row in found] for name in found[0]}] if found else []
+
+
+# --- what one rank has --------------------------------------------------------------------------------------------
+
+
+def _rank(trace: Trace, report: RankReport) -> dict[str, Any]:
+    delay = report.launch.from_end if report.launch else None
+    queues = report.launch.queues if report.launch else ()
+    rates, steps = report.roofline, [step.duration_ns for step in report.steps]
+    return {
+        "file": report.file,
+        "schema_version": SCHEMA_VERSION,
+        "devices": [each.device for each in report.devices],
+        "backend": trace.distributed.backend if trace.distributed else "",
+        "world_size": report.world_size or None,
+        "events": report.events,
+        **{name: getattr(report, name) for name in _PARTS},
+        "launch_matched": report.launch.matched if report.launch else None,
+        "launch_delay_p50_ns": delay.p50_ns if delay else None,
+        "launch_delay_p99_ns": delay.p99_ns if delay else None,
+        "queue_depth": next((queue.mean for queue in queues if queue.stream is None), None),
+        "steps": len(steps),
+        "step_source": report.step_source,
+        "step_p50_ns": _median(steps),
+        "step_min_ns": min(steps, default=None),
+        "step_max_ns": max(steps, default=None),
+        "flops": rates.flops if rates else None,
+        "flops_per_s": rates.flops_per_s if rates else None,
+        "mfu": rates.mfu if rates else None,
+        "memory_peak_bytes": max((each.peak_bytes for each in _gpus(report)), default=None),
+        "memory_reserved_bytes": max(
+            (each.peak_reserved_bytes for each in _gpus(report) if each.peak_reserved_bytes is not None), default=None
+        ),
+        "findings": [(each.id, each.text, float(each.value), each.unit, each.cost_ns) for each in report.findings],
+        "notes": list(report.notes),
+    }
+
+
+def _gpus(report: RankReport) -> list[DeviceMemory]:
+    return [each for each in report.memory or () if each.device_type != 0]
+
+
+def _median(values: Sequence[int]) -> int | None:
+    """By nearest rank, as in the report."""
+    return sorted(values)[(len(values) - 1) // 2] if values else None
+
+
+def _kernels(report: RankReport) -> Iterable[dict[str, Any]]:
+    for each in report.kernels:
+        yield {
+            "name": each.name,
+            "short_name": each.short_name,
+            "sort": each.sort,
+            "count": each.count,
+            "total_ns": each.total_ns,
+            "min_ns": each.min_ns,
+            "p50_ns": each.p50_ns,
+            "p95_ns": each.p95_ns,
+            "max_ns": each.max_ns,
+            "share": each.share,
+            "streams": list(each.streams),
+            "operator": each.operators[0].name if each.operators else "",
+            "operators": [(one.name, one.count, one.total_ns) for one in each.operators],
+            "occupancy": each.occupancy,
+            "matrix_units": each.matrix_units,
+        }
+
+
+def _operators(report: RankReport) -> Iterable[dict[str, Any]]:
+    if report.operators is None:
+        return
+    rates = _Rates(report)
+    for each in report.operators.by_name:
+        yield {**_operator(each), "by_shape": False, "dims": "", "types": "", **rates.of(each.name)}
+    for shape in report.operators.by_shape:
+        key = (shape.name, _json(shape.dims), _json(shape.types))
+        yield {**_operator(shape), "by_shape": True, "dims": key[1], "types": key[2], **rates.of(*key)}
+
+
+def _operator(each: Any) -> dict[str, Any]:
+    names = ("name", "count", "cpu_total_ns", "cpu_self_ns", "gpu_total_ns", "gpu_self_ns", "gpu_events")
+    return {name: getattr(each, name) for name in names}
+
+
+def _json(value: Any) -> str:
+    return "" if value is None else msgspec.json.encode(value).decode()
+
+
+class _Rates:
+    """FLOPs of operators, by name and by name and shapes; an operator with several costs for one shape has the sum."""
+
+    def __init__(self, report: RankReport) -> None:
+        self._found: dict[tuple[str, ...], list[OperatorRate]] = {}
+        for each in report.roofline.operators if report.roofline else ():
+            for key in ((each.name,), (each.name, _json(each.dims), _json(each.types))):
+                self._found.setdefault(key, []).append(each)
+
+    def of(self, *key: str) -> dict[str, Any]:
+        """The columns; of rates only where one kind alone is behind them."""
+        found = self._found.get(key, [])
+        alone = found[0] if len(found) == 1 else None
+        flops, took = sum(each.flops for each in found), sum(each.gpu_ns for each in found)
+        moved = [each.bytes for each in found if each.bytes is not None]
+        return {
+            "flops": flops if found else None,
+            "bytes": sum(moved) if found and len(moved) == len(found) else None,
+            "flops_per_s": flops / took * 1e9 if took else None,
+            "peak_share": alone.peak_share if alone else None,
+            "roof_share": alone.roof_share if alone else None,
+            "bound": (alone.bound or "") if alone else "",
+        }
+
+
+def _steps(report: RankReport, began: int) -> Iterable[dict[str, Any]]:
+    rates = {each.name: each for each in report.roofline.steps} if report.roofline else {}
+    peaks = _step_peaks(report)
+    for place, step in enumerate(report.steps):
+        rate = rates.get(step.name)
+        yield {
+            "step": place,
+            **{name: getattr(step, name) for name in ("number", "name", "duration_ns", "period_ns")},
+            "start_ns": step.start_ns - began,
+            **_parts(step.work),
+            "during_busy_ns": step.during.busy_ns,
+            **{name: getattr(step, name) for name in _OF_STEPS},
+            "flops": rate.flops if rate else None,
+            "mfu": rate.mfu if rate else None,
+            "memory_peak_bytes": peaks.get(step.name),
+        }
+
+
+_OF_STEPS: Final = ("lead_ns", "tail_ns", "wait_ns", "input_ns", "operators", "launches")
+
+
+def _parts(found: Breakdown) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in _PARTS}
+
+
+def _step_peaks(report: RankReport) -> dict[str, int]:
+    peaks: dict[str, int] = {}
+    for device in _gpus(report):
+        for each in device.steps:
+            if each.peak_bytes is not None:
+                peaks[each.step] = max(each.peak_bytes, peaks.get(each.step, 0))
+    return peaks
+
+
+def _streams(report: RankReport, began: int) -> Iterable[dict[str, Any]]:
+    for each in report.streams:
+        figures = asdict(each)
+        idle = figures.pop("idle")
+        figures["start_ns"] -= began
+        del figures["overlapping_events"]
+        waits = {name: idle[name] for name in ("idle_ns", "host_wait_ns", "kernel_wait_ns", "other_ns")}
+        yield {**figures, **waits}
+
+
+def _memory(report: RankReport, began: int) -> Iterable[dict[str, Any]]:
+    for device in report.memory or ():
+        about = {
+            "device_type": "cpu" if device.device_type == 0 else "gpu",
+            "device": device.device,
+            "absolute": device.absolute,
+        }
+        holders = [(each.operator, each.module, each.step or "", each.blocks, each.bytes) for each in device.holders]
+        yield {
+            **about, "at_ns": device.peak_ns - began, "allocated_bytes": device.peak_bytes,
+            "reserved_bytes": device.reserved_bytes, "peak": True, "holders": holders,
+        }  # fmt: skip
+        line = device.timeline
+        reserved: Sequence[int | None] = line.reserved_bytes or [None] * len(line.at_ns)
+        for at, allocated, kept in zip(line.at_ns, line.allocated_bytes, reserved, strict=True):
+            if at != device.peak_ns:
+                yield {
+                    **about, "at_ns": at - began, "allocated_bytes": allocated, "reserved_bytes": kept,
+                    "peak": False, "holders": [],
+                }  # fmt: skip
+
+
+# --- events -------------------------------------------------------------------------------------------------------
+
+
+def timeline(trace: Trace, began: int) -> list[Group]:
+    """All events for a viewer but Python frames."""
+    return [group for group in (_on_devices(trace, began), *_on_host(trace, began)) if len(group["start_ns"])]
+
+
+def _event(trace: Trace, events: Spans, began: int) -> dict[str, Any]:
+    return {
+        "start_ns": events.start - began,
+        "duration_ns": events.duration,
+        "name": Texts(trace.names, events.name),
+    }
+
+
+def _on_devices(trace: Trace, began: int) -> Group:
+    kinds = [kind.name.lower() for kind in Kind]
+    return {
+        **_event(trace, trace.gpu, began),
+        "kind": Texts(kinds, trace.gpu.kind),
+        "device": trace.gpu.device,
+        "stream": trace.gpu.stream,
+        "correlation": trace.gpu.correlation,
+    }
+
+
+def _on_host(trace: Trace, began: int) -> Iterable[Group]:
+    threads = [f"{each.pid}/{each.tid}" for each in trace.threads]
+    tables: tuple[tuple[str, Any], ...] = (
+        ("call", trace.calls),
+        ("operator", trace.operators),
+        ("annotation", trace.annotations),
+    )
+    for kind, events in tables:
+        found = {
+            **_event(trace, events, began),
+            "kind": Texts([kind], np.zeros(len(events), np.int32)),
+            "thread": Texts(threads, events.thread),
+        }
+        yield {**found, "correlation": events.correlation} if kind == "call" else found
+    waits = trace.waits
+    yield {
+        **_event(trace, waits, began),
+        "kind": Texts(["wait"], np.zeros(len(waits), np.int32)),
+        "device": waits.device,
+        "stream": waits.stream,
+        "correlation": waits.correlation,
+    }
