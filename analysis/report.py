@@ -16,7 +16,6 @@ from warpmeter.analysis.links import Links, links
 from warpmeter.analysis.memory import DeviceMemory, memory
 from warpmeter.analysis.operators import OperatorTimes, operators
 from warpmeter.analysis.overview import Overview, overview
-from warpmeter.analysis.overview import Overview, overview
 from warpmeter.analysis.roofline import Roofline, roofline
 from warpmeter.analysis.selection import Numbers, chosen, cut
 from warpmeter.analysis.stacks import Stacks, stacks
@@ -180,7 +179,6 @@ def report(on: Material, options: Options = Options()) -> RankReport:
         "memory": attempts.part("memory", lambda: memory(trace, on.links, on.steps).devices),
         "overview": attempts.part("overview", lambda: overview(trace, on.sort)),
         "stacks": attempts.part("stacks", lambda: stacks(trace, on.links)),
-        "overview": attempts.part("overview", lambda: overview(trace, on.sort)),
     }
     totals = breakdowns.breakdown(trace.gpu, on.sort)
     gaps = attempts.part("causes of idle time", lambda: causes.gaps(trace, on.links))

@@ -1,6 +1,7 @@
 """What `warpmeter analyze` prints: findings first, then a table a part, the largest rows of each."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from warpmeter.analysis.capture import Document
@@ -327,7 +328,7 @@ def _diff(found: Diff, top: int) -> None:
     by: Rows = [(name, _change(value)) for name, value in found.by_status.items() if value]
     _table("The kernels' change, by what became of them", ("", "change"), by)
     parts = {
-        "Kernels": found.kernels,
+        "Kernels, copies and sets": [_shortened(each) for each in found.kernels],
         "Operators, on the GPU": found.operators_gpu,
         "Operators, on the host": found.operators_cpu,
     }
@@ -341,10 +342,15 @@ def _change(ns: float) -> str:
     return f"{'+' if ns > 0 else '-' if ns < 0 else ''}{duration(abs(ns))}"
 
 
+def _shortened(change: Change) -> Change:
+    instead = None if change.instead is None else short_name(change.instead)
+    return replace(change, name=short_name(change.name), instead=instead)
+
+
 def _changes(title: str, changes: Sequence[Change], top: int) -> None:
     rows: Rows = [
-        (each.status, short_name(each.name), f"{each.before_count:,}", f"{each.after_count:,}", _ns(each.before_ns),
-         _ns(each.after_ns), _change(each.change_ns), short_name(each.instead) if each.instead else "")
+        (each.status, each.name, f"{each.before_count:,}", f"{each.after_count:,}", _ns(each.before_ns),
+         _ns(each.after_ns), _change(each.change_ns), each.instead or "")
         for each in changes[:top]
     ]  # fmt: skip
     columns = ("", "name", "calls before", "after", "time before", "after", "change", "instead")
