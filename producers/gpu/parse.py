@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from warpmeter.producers.counters import UINT32_MAX, fitting
 from warpmeter.producers.gpu.device import GpuRaw
 from warpmeter.producers.gpu.found import Gauge
 from warpmeter.producers.gpu.nvml import GpuProcess
@@ -15,17 +16,36 @@ PERMILLE: Final = 1000
 TOLERATED_PERMILLE: Final = 1050
 """Means over an interval come out a little above the whole; much above is nonsense."""
 
+BYTES: Final = frozenset(
+    {"performance_state", "compute_mode", "nvlink_links_up", "pcie_link_generation", "pcie_link_width"}
+    | {"pcie_link_generation_max", "pcie_link_width_max"}
+)
+WORDS: Final = frozenset({"processes", "minor_number"})
+SHORT: Final = (
+    *("_mebibytes", "_megabytes_per_s"),
+    *("rows_corrected", "rows_uncorrected", "pages_corrected", "pages_uncorrected"),
+)
+
 PAUSED: Final = "a profiler has them, as was asked for; they are read again when its time is over or it gives them back"
 
 
+def most(column: str) -> float:
+    """The largest value that a column of `gpu_samples` holds, or that makes sense in it."""
+    if column.endswith("_permille"):
+        return TOLERATED_PERMILLE
+    if column in BYTES or column.endswith("_celsius"):
+        return 0xFF
+    if column in WORDS or column.endswith(("_deciwatts", "_megahertz")):
+        return 0xFFFF
+    return UINT32_MAX if column.endswith(SHORT) else 2.0**63 - 1024
+
+
 def stored(column: str, value: float) -> int | None:
-    """The stored integer of a scaled value; None for what cannot be (negative, infinite, a ratio above one)."""
-    if not 0 <= value < 2.0**63:
+    """The stored integer of a scaled value; None for what cannot be: negative, infinite, a ratio above one, or more
+    than its column holds, for that would be refused with all GPUs of the host."""
+    if not 0 <= value <= most(column):
         return None
-    whole = round(value)
-    if not column.endswith("_permille"):
-        return whole
-    return min(whole, PERMILLE) if whole <= TOLERATED_PERMILLE else None
+    return min(round(value), PERMILLE) if column.endswith("_permille") else round(value)
 
 
 def rates(now: GpuRaw, before: GpuRaw | None, seconds: float | None) -> Iterator[Gauge]:
@@ -86,7 +106,7 @@ def uses(snapshot: Snapshot) -> list[GpuUse]:
 
 def mebibytes(process: GpuProcess) -> int | None:
     """Device memory that it holds; None when the driver does not tell."""
-    return None if process.used_bytes is None else process.used_bytes // MIB
+    return None if process.used_bytes is None else fitting(process.used_bytes // MIB)
 
 
 def look(ts: float, snapshot: Snapshot) -> Look:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from warpmeter.producers.gpu.device import GpuRaw
 from warpmeter.producers.gpu.nvml import IDLE, GpuProcess
-from warpmeter.producers.gpu.parse import PERMILLE, mebibytes, members
+from warpmeter.producers.gpu.parse import PERMILLE, mebibytes, members, stored
 from warpmeter.producers.gpu.people import Who
 from warpmeter.producers.gpu.reader import Snapshot
 from warpmeter.producers.source import Sample
@@ -45,4 +45,6 @@ def _shares(gpu: GpuRaw, process: GpuProcess) -> Mapping[str, Any]:
         return {}
     use = gpu.uses.get(process.pid, IDLE)
     shares = {"sm": use.sm, "mem": use.memory, "encoder": use.encoder, "decoder": use.decoder}
-    return {f"{name}_util_permille": round(share * PERMILLE / 100) for name, share in shares.items()}
+    return {
+        (column := f"{name}_util_permille"): stored(column, share * PERMILLE / 100) for name, share in shares.items()
+    }

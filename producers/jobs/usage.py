@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from warpmeter.producers import files
+from warpmeter.producers.counters import fitting
 from warpmeter.producers.jobs.process import parse_stat
 from warpmeter.producers.source import GpuUse
 
@@ -100,5 +101,5 @@ def held(pids: Sequence[int], uses: Mapping[int, Sequence[GpuUse]]) -> GpuHold:
     """What these processes hold."""
     mine = [use for pid in pids for use in uses.get(pid, ())]
     told = [use.memory_mebibytes for use in mine]
-    memory = None if None in told else sum(number for number in told if number is not None)
+    memory = None if None in told else fitting(sum(number for number in told if number is not None))
     return GpuHold(memory, tuple(sorted({use.gpu for use in mine})), tuple(sorted({use.uuid for use in mine})))

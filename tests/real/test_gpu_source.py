@@ -417,6 +417,19 @@ def test_an_impossible_value_is_failed_not_published(host: Host) -> None:
     assert {"sm_active_permille", "dram_active_permille"} <= unhealthy(reading, gpu.uuid).keys()
 
 
+def test_values_beyond_their_columns_cost_no_other_gpu_its_row(host: Host) -> None:
+    host.tick()
+    gpu = host.stub.gpus[0]
+    gpu.set(memory_used=2**63, power=2**32 - 1, temperature=300, clock_sm=2**20, energy=2.0**64)
+    gpu.set_processes(Process(10_000, 2**63, sm_util=2**32 - 1))
+    reading = host.ticks(12)
+    assert len(reading.rows) == 8
+    row = columns(by_uuid(reading)[gpu.uuid])
+    wrong = {"fb_used_mebibytes", "power_deciwatts", "temperature_celsius", "sm_clock_megahertz"}
+    assert not wrong & row.keys()
+    assert wrong <= {name for name, state in unhealthy(reading, gpu.uuid).items() if state == "failed"}
+
+
 def test_a_hanging_call_holds_only_its_reader(host: Host) -> None:
     host.tick()
     host.stub.hang("nvmlDeviceGetPowerUsage", 0.3, gpu=0)

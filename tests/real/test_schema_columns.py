@@ -1,5 +1,6 @@
 """Contract and tables agree: every field has its column by name and fitting type, every metric its SI form."""
 
+import math
 import re
 from typing import Final
 
@@ -8,6 +9,7 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from tests.tables import ask
 from warpmeter import migrate
+from warpmeter.producers.gpu.parse import most
 from warpmeter.schemas.metrics import METRICS, Metric, of_topic
 from warpmeter.schemas.topics import TOPICS, Topic, row_type
 from warpmeter.settings import Store
@@ -17,6 +19,7 @@ FITS: Final = {
     FieldDescriptor.TYPE_STRING: r"(LowCardinality\()?String\)?",
     FieldDescriptor.TYPE_BYTES: r"String",
     FieldDescriptor.TYPE_DOUBLE: r"Float64|DateTime64\(3, 'UTC'\)",
+    FieldDescriptor.TYPE_INT32: r"Int32",
     FieldDescriptor.TYPE_UINT32: r"UInt(8|16|32)",
     FieldDescriptor.TYPE_UINT64: r"UInt64",
     FieldDescriptor.TYPE_BOOL: r"Bool",
@@ -63,6 +66,15 @@ def test_every_metric_reads_in_si(shared_tables: Client, metric: Metric) -> None
         assert default == ""
         return
     assert default == "ALIAS"  # its value is checked below
+
+
+@pytest.mark.parametrize("metric", of_topic("gpu-samples"), ids=lambda metric: metric.column)
+def test_the_agent_knows_how_much_a_column_of_a_gpu_holds(shared_tables: Client, metric: Metric) -> None:
+    kind, _, _ = columns(shared_tables, "gpu_samples")[metric.column]
+    bits = re.search(r"UInt(\d+)", kind)
+    largest = 2 ** int(bits[1]) - 1 if bits else math.inf
+    small = largest < 2**63 and not metric.column.endswith("_permille")
+    assert most(metric.column) == largest if small else most(metric.column) <= largest
 
 
 @pytest.mark.parametrize("topic", ["gpu-samples", "gpu-processes", "host-samples", "device-samples", "job-events"])
@@ -123,7 +135,8 @@ def test_every_table_and_rollup_recognises_a_replay_for_a_week(shared_tables: Cl
 
 
 def test_every_raw_table_has_days_codecs_and_a_time_to_live(shared_tables: Client) -> None:
-    raw = [topic.table for topic in TOPICS.values() if topic.table not in ("dead_letters", "gpu_events")]
+    kept_long = ("dead_letters", "gpu_events", "capture_requests", "capture_commands", "capture_events")
+    raw = [topic.table for topic in TOPICS.values() if topic.table not in kept_long]
     for table in raw:
         (found,) = ask(
             shared_tables,

@@ -38,6 +38,11 @@ def raw(
         ("sm_active_permille", 1051.0, None),
         ("sm_active_permille", float("nan"), None),
         ("nvlink_tx_megabytes_per_s", float("inf"), None),
+        ("nvlink_tx_megabytes_per_s", 2.0**32, None),
+        ("power_limit_max_deciwatts", 2.0**32 / 100, None),
+        ("temperature_celsius", 256, None),
+        ("temperature_celsius", 255, 255),
+        ("energy_joules", 2.0**63, None),
     ],
 )
 def test_a_stored_value_is_a_possible_one(column: str, scaled: float, expected: int | None) -> None:
