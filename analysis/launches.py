@@ -4,12 +4,15 @@ A kernel whose delay is below zero from the call's end began while the call had 
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from warpmeter.analysis.grouped import numbered, place_of, sort_within
 from warpmeter.analysis.links import Links
 from warpmeter.analysis.trace import Int64s, Places, Trace
+
+_ROOM: Final = 1 << 61
 
 
 @dataclass(frozen=True)
@@ -154,9 +157,9 @@ def _queues(trace: Trace, known: Places, call: Places) -> tuple[Queue, ...]:
 
 def _queue(device: int | None, stream: int | None, came: Int64s, left: Int64s, end: Int64s) -> Queue:
     first, last = int(came.min()), max(int(end.max()), int(left.max()))
-    moments = np.sort(np.concatenate([(came - first) * 2, (left - first) * 2 + 1]))
-    depth = np.cumsum(1 - 2 * (moments & 1))
-    lasts = np.diff(np.append(moments >> 1, last - first))
+    moments, change = _changes(came, left)
+    depth = np.cumsum(change)
+    lasts = np.diff(np.append(moments, last))
     time = np.bincount(depth[lasts > 0], lasts[lasts > 0], minlength=1).astype(np.int64)
     window = last - first
     upto = np.cumsum(time)
@@ -171,3 +174,14 @@ def _queue(device: int | None, stream: int | None, came: Int64s, left: Int64s, e
         max=len(time) - 1,
         empty_ns=int(time[0]),
     )
+
+
+def _changes(came: Int64s, left: Int64s) -> tuple[Int64s, Int64s]:
+    """When the depth changes, in order, and by what: +1 for each that came, before -1 for each that left at once."""
+    first = int(came.min())
+    if int(left.max()) - first < _ROOM:
+        packed = np.sort(np.concatenate([(came - first) * 2, (left - first) * 2 + 1]))
+        return (packed >> 1) + first, 1 - 2 * (packed & 1)
+    moments = np.concatenate([came, left])
+    order = np.argsort(moments, kind="stable")
+    return moments[order], np.where(order < len(came), 1, -1)

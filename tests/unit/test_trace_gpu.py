@@ -24,7 +24,7 @@ EPOCH: Final = 1_712_195_495_505_582_988
 NAMES: Final = {Sort.COMPUTE: ("gemm", "add"), Sort.COMM: ("ncclDevKernel_AllReduce", "my_RCCL_kernel")}
 THRESHOLD: Final = 3
 
-any_trace = settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+any_trace = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 
 
 @dataclass(frozen=True)
