@@ -21,9 +21,11 @@ VOTERS: Final = 96
 """Collectives of one rank that look for their like on the other."""
 NEAR: Final = 500
 """How many alike ones to either side of the expected moment each of them looks at."""
-CANDIDATES: Final = 16
-"""Offsets that are tried on all collectives."""
-CENTRE_NS: Final = 2_000_000_000
+CANDIDATES: Final = 12
+"""Offsets that are tried on all collectives, of either width."""
+TIGHT_NS: Final = 20_000
+"""Voters that agree so closely count for themselves: loose agreement is found with many offsets when steps are even."""
+CENTRE_NS: Final = 1_000_000_000
 """Voters are taken from so long a time in the middle, in which drifting clocks stay close to an offset."""
 TOLERANCE_NS: Final = (100_000, 5_000_000)
 """Least and most that ends may differ by when the match is looked for."""
@@ -32,6 +34,9 @@ TRIED: Final = 2_000
 FASTEST_DRIFT: Final = 1e-3
 """What differs by more is no clock."""
 BINS: Final = 32
+"""Into how many parts of the time the matches are divided to see a drift."""
+MANY: Final = 0.6
+"""Share of the most votes, or matches, from which an offset is as good as the best."""
 
 
 @dataclass(frozen=True)
@@ -95,17 +100,22 @@ def _tolerance(shared: Shared) -> int:
 
 
 def _candidates(shared: Shared, expected: int) -> list[int]:
-    """Offsets on which voters agree, most votes first."""
-    voters = _voters(shared)
-    differences = np.sort(_differences(shared, voters, expected))
-    width = 2 * _tolerance(shared)
+    """Offsets on which voters agree, closely or loosely, most votes first."""
+    differences = np.sort(_differences(shared, _voters(shared), expected))
+    close = _agreed(differences, expected, TIGHT_NS)
+    loose = _agreed(differences, expected, 2 * _tolerance(shared))
+    return [*close, *(offset for offset in loose if offset not in close)]
+
+
+def _agreed(differences: Int64s, expected: int, width: int) -> list[int]:
+    """Medians of the differences that lie in windows of that width, those with many first, of equals the expected."""
     found: list[int] = []
     most = 0
     while len(differences) and len(found) < CANDIDATES:
         votes = np.searchsorted(differences, differences + width, side="right") - np.arange(len(differences))
         top = int(votes.max())
         most = most or top
-        if top < 0.6 * most:
+        if top < MANY * most:
             break
         tied = np.flatnonzero(votes == top)
         first = tied[np.argmin(np.abs(differences[tied] - expected))]
@@ -174,7 +184,7 @@ def _match(shared: Shared, places: Places, line: Line, tolerance: int) -> Line |
 def _settle(shared: Shared, line: Line, tolerance: int) -> Fit | None:
     """The line through all that match, of these the short transfers where there are enough."""
     places = np.arange(len(shared.b.end))
-    for _ in range(2):
+    for _ in range(4):
         other, difference = nearest(shared, places, line)
         good = _mutual(other, difference, tolerance) & shared.together(places, other)
         if not good.any():
@@ -208,32 +218,36 @@ def _best(fits: Sequence[Fit], expected: int, shared: Shared) -> Fit | None:
     most = max(fit.matched for fit in fits)
     if most < min(2, len(shared.a.end), len(shared.b.end)):
         return None
-    many = [fit for fit in fits if fit.matched >= 0.6 * most]
+    many = [fit for fit in fits if fit.matched >= MANY * most]
     least = min(fit.spread_ns for fit in many)
     close = [fit for fit in many if fit.spread_ns <= 2 * least + 1_000]
     return min(close, key=lambda fit: abs(fit.line.offset_ns - expected))
 
 
 def _fit(at: Int64s, ahead: Int64s, origin: int) -> Line:
-    """A line through medians of bins by the median of their slopes (Theil-Sen); level unless that is clearly worse."""
-    level = int(np.median(ahead))
-    flat = Line(level, 0.0, origin)
+    """A level line, or a tilted one where that is clearly better."""
+    flat = Line(int(np.median(ahead)), 0.0, origin)
     length = int(at.max() - at.min())
     if len(at) < 8 or not length:
         return flat
+    tilted = flat
+    for _ in range(3):  # each pass takes the tilt within the bins out of the next
+        slope = _slope(at, ahead - tilted.at(at))
+        level = ahead - tilted.offset_ns - np.rint((tilted.drift + slope) * (at - origin)).astype(np.int64)
+        tilted = Line(tilted.offset_ns + int(np.median(level)), tilted.drift + slope, origin)
+    return tilted if abs(tilted.drift) * length > 3 * _spread(ahead - tilted.at(at)) else flat
+
+
+def _slope(at: Int64s, ahead: Int64s) -> float:
+    """The median slope between medians of parts of the time (Theil-Sen)."""
     edges = np.linspace(0, len(at), min(BINS, len(at) // 2) + 1).astype(np.intp)
-    bins = [np.argsort(at, kind="stable")[i:j] for i, j in pairwise(edges)]
-    x = np.array([np.mean(at[one] - origin) for one in bins])
-    y = np.array([np.median(ahead[one] - level) for one in bins])
+    order = np.argsort(at, kind="stable")
+    bins = [order[i:j] for i, j in pairwise(edges)]
+    x = np.array([np.mean(at[one] - at[0]) for one in bins])
+    y = np.array([np.median(ahead[one]) for one in bins])
     left, right = np.triu_indices(len(x), 1)
     apart = x[right] > x[left]
-    if not apart.any():
-        return flat
-    slope = float(np.median((y[right] - y[left])[apart] / (x[right] - x[left])[apart]))
-    tilted = Line(level + round(float(np.median(y - slope * x))), slope, origin)
-    if abs(slope) * length > 3 * _spread(ahead - tilted.at(at)):
-        return tilted
-    return flat
+    return float(np.median((y[right] - y[left])[apart] / (x[right] - x[left])[apart])) if apart.any() else 0.0
 
 
 def _spread(values: Int64s) -> float:
