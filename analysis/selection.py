@@ -73,7 +73,7 @@ def cut(trace: Trace, steps: Windows, where: Places) -> Trace:
 
 
 def _inside(steps: Windows, where: Places, at: Int64s) -> Booleans:
-    return place(at, steps.start[where], steps.end[where]) >= 0
+    return np.isin(place(at, steps.start, steps.end), where)
 
 
 def _during(annotations: GpuAnnotations, gpu: GpuEvents) -> Booleans:

@@ -5,16 +5,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from warpmeter.analysis.capture import Document, Wanted, capture, compared
+from warpmeter.analysis.capture import Document, Keep, Wanted, capture, compared
 from warpmeter.analysis.read import TraceError, traces_in
 from warpmeter.analysis.report import Options
 from warpmeter.analysis.selection import Numbers, numbers
 from warpmeter.cli import common, csvs, reporting
+
+if TYPE_CHECKING:
+    from warpmeter.cli.loading import Target
 
 Told = Callable[[int, int, int], None]
 
@@ -40,12 +44,13 @@ class Wish:
     diff: str | None = None
     device: str | None = None
     top: int = 10
+    load: "Target | None" = None
 
 
 def run(wish: Wish) -> int:
     """Analyse and show; the exit status: 1 where a file could not be analysed. Raises AnalyzeError."""
     wanted = Wanted(_numbers("--ranks", wish.ranks), Options(_numbers("--step", wish.step), wish.device))
-    document = _captured(wish.files, wanted)
+    document = _captured(wish.files, wanted) if wish.load is None else _loaded(wish, wish.load, wanted)
     if wish.diff is not None:
         document = compared(_captured([wish.diff], wanted), document)
     _show(wish, document)
@@ -59,7 +64,20 @@ def _numbers(option: str, text: str | None) -> Numbers | None:
         raise AnalyzeError(f"{option} {error}", 2) from None
 
 
-def _captured(patterns: Sequence[str], wanted: Wanted) -> Document:
+def _loaded(wish: Wish, target: "Target", wanted: Wanted) -> Document:
+    """The same, and into the store. Raises what `loading` raises, too."""
+    from warpmeter.cli.loading import Loading
+
+    if wish.step is not None:
+        raise AnalyzeError("--load takes traces as they are: leave --step away", 2)
+    with Loading(target) as loading:
+        document = _captured(wish.files, wanted, loading.keep)
+        said = loading.load(wish.files)
+    common.err.print(said, markup=False, highlight=False, soft_wrap=True)
+    return document
+
+
+def _captured(patterns: Sequence[str], wanted: Wanted, keep: Keep | None = None) -> Document:
     """What the patterns' files hold; raises AnalyzeError where that is nothing at all."""
     try:
         files = traces_in(patterns)
@@ -68,7 +86,7 @@ def _captured(patterns: Sequence[str], wanted: Wanted) -> Document:
     if not files:
         raise AnalyzeError(f"no trace (.json, .json.gz, .json.zst) in {' '.join(patterns)}")
     with _bar(files) as told:
-        found = capture(files, wanted, told)
+        found = capture(files, wanted, told, keep)
     for each in found.failed:
         _tell_failed(each.why)
     if not found.ranks:
@@ -91,10 +109,10 @@ def _bar(files: Sequence[str]) -> Iterator[Told | None]:
         return
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn())
     with Progress(*columns, console=common.err, transient=True) as progress:
-        yield _Bars(progress, files).told
+        yield Bars(progress, files).told
 
 
-class _Bars:
+class Bars:
     """One bar for all bytes; the description tells how many files are read."""
 
     def __init__(self, progress: Progress, files: Sequence[str]) -> None:
@@ -122,8 +140,8 @@ def _size(file: str) -> int:
 
 def _show(wish: Wish, document: Document) -> None:
     if wish.csv is not None:
-        written = csvs.write(msgspec.to_builtins(document), wish.csv)
-        common.err.print(f"wrote {len(written)} tables into {wish.csv}", highlight=False, soft_wrap=True)
+        written = csvs.write(document, wish.csv)
+        common.err.print(f"wrote {len(written)} files into {wish.csv}", highlight=False, soft_wrap=True)
     if wish.as_json:
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
         sys.stdout.buffer.flush()

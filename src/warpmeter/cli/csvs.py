@@ -4,18 +4,29 @@ import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
+
+import msgspec
+
+from warpmeter.analysis.capture import Document
+from warpmeter.analysis.stacks import folded
 
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
 
+ELSEWHERE: Final = ("stacks", "overview")
+"""Parts of a report that are no tables: the one has files of its own, the other is for drawing."""
+
 
 def tables(document: Mapping[str, Any]) -> Tables:
-    """`ranks` with a row a rank, `kernels`, `operators`, … with rank and file before each row, `job_…`, `diff_…`."""
+    """`ranks` with a row a rank, `kernels`, `steps`, … with rank and file before each row, `job_…`, `diff_…`.
+
+    Rows within a row of a name (the operators that launched a kernel) have that name in `of`.
+    """
     found: Tables = {}
     for rank in document["ranks"]:
         key = {"rank": rank["rank"], "file": rank["file"]}
-        _add(found, "ranks", "", key, rank)
+        _add(found, "ranks", "", key, {name: part for name, part in rank.items() if name not in ELSEWHERE})
     for part in ("job", "diff"):
         if document.get(part):
             _add(found, part, part, {}, document[part])
@@ -25,9 +36,10 @@ def tables(document: Mapping[str, Any]) -> Tables:
 def _add(found: Tables, name: str, prefix: str, key: Row, value: Mapping[str, Any]) -> None:
     """One object: its own row in table `name`, and a table for each list of objects anywhere in it."""
     found.setdefault(name, []).append(key | _row(value))
+    within = key | {"of": value["name"]} if "name" in value else key
     for path, rows in _lists(value, prefix):
         for row in rows:
-            _add(found, path, path, key, row)
+            _add(found, path, path, within, row)
 
 
 def _row(value: Mapping[str, Any], prefix: str = "") -> Row:
@@ -36,7 +48,7 @@ def _row(value: Mapping[str, Any], prefix: str = "") -> Row:
     for name, each in value.items():
         if isinstance(each, Mapping):
             row |= _row(each, f"{prefix}{name}_")
-        elif not isinstance(each, list):
+        elif not isinstance(each, list | tuple):
             row[prefix + name] = each
         elif not _objects(each):
             row[prefix + name] = json.dumps(each, ensure_ascii=False) if each else None
@@ -48,7 +60,7 @@ def _lists(value: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Sequenc
         path = f"{prefix}_{name}" if prefix else name
         if isinstance(each, Mapping):
             yield from _lists(each, path)
-        elif isinstance(each, list) and _objects(each):
+        elif isinstance(each, list | tuple) and _objects(each):
             yield path, each
 
 
@@ -56,10 +68,27 @@ def _objects(value: Sequence[Any]) -> bool:
     return bool(value) and isinstance(value[0], Mapping)
 
 
-def write(document: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Write each table to `folder` (made where it is not there), with a header; empty cells are what is not known."""
+def write(document: Document, folder: Path) -> list[Path]:
+    """Write each table to `folder` (made where it is not there), with a header; empty cells are what is not known.
+
+    The stacks are `stacks_cpu.folded` and `stacks_gpu.folded`, as flame graph tools read them: a stack a line, the
+    outermost first (`rank N` where there are several), and its own nanoseconds.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    return [_write(folder / f"{name}.csv", rows) for name, rows in tables(document).items()]
+    found = tables(msgspec.to_builtins(document))
+    written = [_write(folder / f"{name}.csv", rows) for name, rows in found.items()]
+    return [*written, _folded(document, folder, "cpu"), _folded(document, folder, "gpu")]
+
+
+def _folded(document: Document, folder: Path, weight: Literal["cpu", "gpu"]) -> Path:
+    path = folder / f"stacks_{weight}.folded"
+    several = len(document.ranks) > 1
+    with path.open("w", encoding="utf-8") as file:
+        for rank in document.ranks:
+            if rank.stacks is not None:
+                root = f"rank {rank.rank};" if several else ""
+                file.writelines(f"{root}{line}\n" for line in folded(rank.stacks, weight))
+    return path
 
 
 def _write(path: Path, rows: Sequence[Row]) -> Path:

@@ -1,0 +1,248 @@
+"""`warpmeter analyze`: what it prints, what its JSON and CSV hold, which steps and ranks, and how it refuses."""
+
+import csv
+import gzip
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner, Result
+
+from tests.jobs import Job
+from tests.tracebuilder import TraceBuilder
+from tests.traces import needs_traces, references
+from warpmeter.analysis import report as reports
+from warpmeter.analysis import workers
+from warpmeter.analysis.capture import Document
+from warpmeter.analysis.report import SCHEMA_VERSION, Options, analyze
+from warpmeter.analysis.selection import numbers, rank_in
+from warpmeter.cli import analyzing, complete
+from warpmeter.cli.app import app
+
+PER_RANK = (
+    "rank", "file", "span_ns", "busy_ns", "idle_ns", "compute_ns", "comm_ns", "mem_ns", "comm_compute_overlap_ns",
+    "exposed_comm_ns", "gpu_events", "kernels", "streams", "launch", "steps", "findings",
+)  # fmt: skip
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(app, ["analyze", *map(str, words)])
+
+
+def document(*words: object) -> Any:
+    done = run(*words, "--json")
+    assert done.exit_code == 0, done.output
+    return msgspec.json.decode(done.stdout)
+
+
+def three_steps(kernel_us: int = 100) -> TraceBuilder:
+    """Steps 5, 6, 7 of a millisecond; step n launches n kernels, the last of which runs within the next step."""
+    builder = TraceBuilder()
+    for place, step in enumerate((5, 6, 7)):
+        start = place * 1_000_000
+        builder.step(step, start, 1_000_000)
+        builder.operator("aten::mm", start + 10_000, 800_000)
+        for each in range(step):
+            late = each == step - 1
+            at = start + (1_000_000 + 10_000 if late else 50_000 + each * 130_000)
+            builder.launch("gemm", (start + 20_000 + each * 100_000, 5_000), (at, kernel_us * 1_000))
+    return builder
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return three_steps().write(tmp_path / "trace.json.gz")
+
+
+def test_the_json_holds_every_rank_under_a_version(trace: Path) -> None:
+    found = document(trace)
+    assert found["schema_version"] == SCHEMA_VERSION
+    (rank,) = found["ranks"]
+    assert set(PER_RANK) <= set(rank)
+    assert (rank["rank"], rank["file"], rank["gpu_events"]) == (0, str(trace), 18)
+    assert {key: rank["kernels"][0][key] for key in ("name", "count", "total_ns", "min_ns", "max_ns")} == {
+        "name": "gemm", "count": 18, "total_ns": 1_800_000, "min_ns": 100_000, "max_ns": 100_000,
+    }  # fmt: skip
+    assert [step["number"] for step in rank["steps"]] == [5, 6, 7]
+    msgspec.convert(found, Document)
+
+
+def test_what_is_printed_names_the_time_the_kernels_and_the_steps(trace: Path) -> None:
+    done = run(trace)
+    assert done.exit_code == 0
+    for words in ("rank 0", "Findings", "Time of the GPU", "exposed", "gemm", "aten::mm", "ProfilerStep#6", "Launches"):
+        assert words in done.stdout
+
+
+def test_one_step_is_its_launches_wherever_they_ran(trace: Path) -> None:
+    (rank,) = document(trace, "--step", "6")["ranks"]
+    assert rank["gpu_events"] == 6
+    assert [step["number"] for step in rank["steps"]] == [6]
+    assert rank["start_ns"] == 1_050_000
+    assert rank["start_ns"] + rank["span_ns"] == 2_110_000
+    assert rank["steps_wanted"] == "6"
+    assert document(trace, "--step", "6-7")["ranks"][0]["gpu_events"] == 13
+    assert document(trace, "--step", "5,7")["ranks"][0]["gpu_events"] == 12
+
+
+def test_a_step_that_is_not_there_is_said_with_those_that_are(trace: Path) -> None:
+    done = run(trace, "--step", "9")
+    assert done.exit_code == 1
+    assert "no step 9 in this trace; it has 5 to 7" in done.stderr.replace("\n", " ")
+
+
+@pytest.mark.parametrize(("option", "value"), [("--step", "x"), ("--step", "7-5"), ("--ranks", "1-"), ("--ranks", "")])
+def test_what_are_no_numbers_is_a_mistake_in_the_command(trace: Path, option: str, value: str) -> None:
+    done = run(trace, option, value)
+    assert done.exit_code == 2
+    assert "write numbers as 5, 5-8 or 0,8-11" in done.stderr.replace("\n", " ")
+
+
+def test_what_is_no_trace_is_said_and_the_status_is_1(tmp_path: Path) -> None:
+    (tmp_path / "words.json").write_text("no trace")
+    (tmp_path / "empty.json").write_bytes(b"")
+    (tmp_path / "empty.json.gz").write_bytes(gzip.compress(b""))
+    for file in ("words.json", "empty.json", "empty.json.gz", "none.json"):
+        done = run(tmp_path / file)
+        assert done.exit_code == 1, file
+        assert done.stderr.startswith("warpmeter: "), file
+        assert "Traceback" not in done.stderr
+        assert done.stdout == ""
+
+
+def test_a_trace_without_gpu_events_says_so(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    builder.operator("aten::mm", 0, 1000)
+    file = builder.write(tmp_path / "cpu.json")
+    assert "No GPU events in this trace" in run(file).stdout
+    (rank,) = document(file)["ranks"]
+    assert rank["gpu_events"] == 0
+    assert rank["span_ns"] is None
+
+
+def test_csv_has_a_table_a_part_with_rank_and_file(trace: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "made" / "csv"
+    assert run(trace, "--csv", folder).exit_code == 0
+    tables = {path.stem: list(csv.DictReader(path.open())) for path in folder.glob("*.csv")}
+    assert {"ranks", "kernels", "kernels_operators", "streams", "steps", "operators_by_name"} <= set(tables)
+    assert tables["kernels"][0]["name"] == "gemm"
+    assert tables["kernels"][0]["total_ns"] == "1800000"
+    assert [tables["kernels_operators"][0][key] for key in ("of", "name", "count")] == ["gemm", "aten::mm", "18"]
+    assert tables["steps"][1]["work_gpu_events"] == "6"
+    assert tables["ranks"][0]["launch_from_end_p50_ns"]
+    assert (folder / "stacks_gpu.folded").read_text() == "thread 100;aten::mm;gemm 1800000\n"
+    assert {row["file"] for rows in tables.values() for row in rows} == {str(trace)}
+
+
+def test_a_diff_names_what_became_slower(trace: Path, tmp_path: Path) -> None:
+    later = three_steps(kernel_us=110).write(tmp_path / "later.json")
+    found = document("--diff", trace, later)
+    (change,) = found["diff"]["kernels"]
+    assert (change["name"], change["status"], change["change_ns"]) == ("gemm", "slower", pytest.approx(60_000))
+    assert [rank["file"] for rank in found["ranks"]] == [str(later)]
+    assert "slower" in run("--diff", trace, later).stdout
+
+
+def test_a_part_that_fails_takes_no_other_along(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_given: object) -> None:
+        raise ZeroDivisionError("in a test")
+
+    monkeypatch.setattr(reports, "stacks", fails)
+    (rank,) = document(trace)["ranks"]
+    assert rank["stacks"] is None
+    assert rank["kernels"]
+    assert rank["notes"] == ["stacks left out, by a fault of warpmeter: ZeroDivisionError: in a test"]
+    with pytest.raises(ZeroDivisionError):
+        analyze(three_steps().build(), Options(strict=True))
+
+
+def test_a_fault_with_a_file_is_a_message(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_given: object) -> None:
+        raise ZeroDivisionError("in a test")
+
+    monkeypatch.setattr("warpmeter.analysis.capture.material", fails)
+    done = run(trace)
+    assert done.exit_code == 1
+    assert "fault of warpmeter (ZeroDivisionError: in a test)" in done.stderr.replace("\n", " ")
+
+
+def test_memory_bounds_how_many_files_are_under_way(tmp_path: Path) -> None:
+    files = [tmp_path / f"{rank}.json" for rank in range(8)]
+    for size, expected in ((1 << 20, 8), (60 << 20, 7), (300 << 20, 2), (2 << 30, 1)):
+        for file in files:
+            with file.open("wb") as empty:
+                empty.truncate(size)
+        assert workers.processes([str(file) for file in files], cpus=8) == expected
+    assert workers.processes([str(file) for file in files[:3]], cpus=1) == 1
+    assert workers.processes(["s3://bucket/trace.json"], cpus=8) == 1
+
+
+def test_numbers_and_ranks_are_read_as_people_write_them() -> None:
+    chosen = numbers("0,8-11, 20")
+    assert [each for each in range(30) if each in chosen] == [0, 8, 9, 10, 11, 20]
+    assert str(chosen) == "0,8-11,20"
+    names = ("rank3.json", "x/rank-12_step5.json.gz", "job_rank_7.json", "host.pid.json", "rank1/rank2.pt.trace.json")
+    assert [rank_in(name) for name in names] == [3, 12, 7, None, 2]
+
+
+def test_traces_and_folders_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "profile").mkdir()
+    for name in ("profile/rank0.json.gz", "plan.txt", "other.json"):
+        (tmp_path / name).write_bytes(b"")
+    assert complete.traces("p") == ["profile/"]
+    assert complete.traces("") == ["other.json", "profile/"]
+    assert complete.traces("profile/") == ["profile/rank0.json.gz"]
+    assert complete.traces(f"{tmp_path}/o") == [f"{tmp_path}/other.json"]
+
+
+def test_the_bar_counts_bytes_of_all_files(tmp_path: Path) -> None:
+    from rich.progress import Progress
+
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(b"x" * 100)
+    progress = Progress(disable=True)
+    told = analyzing.Bars(progress, [str(tmp_path / "a"), str(tmp_path / "b"), "s3://bucket/c"]).told
+    task = progress.tasks[0]
+    assert (task.completed, task.total) == (0, 200)
+    told(0, 100, 100)
+    told(2, 10, 50)
+    assert (task.completed, task.total, task.description) == (110, 250, "read 1 of 3 traces")
+    told(1, 100, 100)
+    told(2, 50, 50)
+    assert (task.completed, task.description) == (250, "analysing")
+
+
+@needs_traces
+@pytest.mark.parametrize("case", [pytest.param(case[1:], id=case[0]) for case in references()])
+def test_real_traces_equal_their_references(case: tuple[Path, dict[str, Any]]) -> None:
+    path, expected = case
+    (rank,) = document(path)["ranks"]
+    assert (rank["rank"], rank["gpu_events"]) == (expected["rank"], expected["n_gpu"])
+    if not expected["n_gpu"]:
+        assert rank["kernels"] == []
+        return
+    same = {
+        "span_ns": "span", "busy_ns": "busy", "idle_ns": "idle", "compute_ns": "compute_kernels", "comm_ns": "comm",
+        "mem_ns": "mem", "comm_compute_overlap_ns": "comm_and_compute_overlap",
+        "exposed_comm_ns": "comm_exposed_vs_compute", "exposed_mem_ns": "mem_exposed_vs_compute_comm",
+    }  # fmt: skip
+    assert {ours: rank[ours] for ours in same} == {ours: expected[theirs] for ours, theirs in same.items()}
+    by_name = {each["name"]: [each[key] for key in ("count", "sum", "min", "max")] for each in expected["by_name"]}
+    ours = {each["name"]: [each[key] for key in ("count", "total_ns", "min_ns", "max_ns")] for each in rank["kernels"]}
+    assert {name: ours[name] for name in by_name} == by_name
+    assert len(ours) == expected["n_distinct_gpu_names"]
+    assert rank["launch"]["matched"] == expected["launch"]["gpu_matched_to_runtime"]
+
+
+def test_ranks_of_a_job_are_one_document(tmp_path: Path) -> None:
+    job = Job(3)
+    for _ in range(3):
+        for rank in range(3):
+            job.compute(rank, 1_000_000)
+        job.meet()
+    job.write(tmp_path)
+    found = document(tmp_path / "rank1.json")
+    assert [rank["rank"] for rank in found["ranks"]] == [1]
+    assert found["job"] is None
