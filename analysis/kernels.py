@@ -129,5 +129,5 @@ def _occupancy(trace: Trace, group: Places) -> list[float | None]:
         whole = np.bincount(group_of, weight, minlength=size)
         part = np.bincount(group_of, weight * value, minlength=size)
         for place in np.flatnonzero(whole).tolist():
-            answer[place] = float(part[place] / whole[place])
+            answer[place] = round(float(part[place] / whole[place]), 6)  # the estimate itself has two digits
     return answer

@@ -72,13 +72,15 @@ def _by_correlation(gpu: GpuEvents, calls: Calls) -> Places:
     """The call of each GPU event."""
     found = np.full(len(gpu), NONE, np.intp)
     have = np.flatnonzero(calls.correlation >= 0)
+    if not len(have):
+        return found
     order = have[np.argsort(calls.correlation[have], kind="stable")]
     keys = calls.correlation[order]
-    first = np.searchsorted(keys, gpu.correlation, side="left")
-    last = np.searchsorted(keys, gpu.correlation, side="right")
-    one = last > first
-    found[one] = order[first[one]]
-    many = np.flatnonzero(last - first > 1)
+    first = np.minimum(np.searchsorted(keys, gpu.correlation), len(keys) - 1)
+    hit = keys[first] == gpu.correlation
+    found[hit] = order[first[hit]]
+    twice = np.append(keys[1:] == keys[:-1], False)
+    many = np.flatnonzero(hit & twice[first])
     if len(many):
         among = np.flatnonzero(np.isin(keys, gpu.correlation[many]))
         found[many] = _last_before(gpu, many, calls, order[among], found[many])

@@ -67,8 +67,11 @@ def nest(thread: Int32s, start: Int64s, end: Int64s) -> Nesting:
     line = _line(thread, start, end)
     starts = line.keys(thread[order], start[order])
     ends = line.keys(thread[order], end[order])
-    _clip(starts, ends)
     parent, depth = _tree(starts, ends)
+    out = (ends > ends[parent]) & (parent >= 0)
+    if out.any():
+        _clip(starts, ends, out)
+        parent, depth = _tree(starts, ends)
     up = np.full(len(order), NONE, np.intp)
     down = np.zeros(len(order), np.int32)
     up[order] = np.where(parent >= 0, order[np.maximum(parent, 0)], NONE)
@@ -122,15 +125,16 @@ def _inside(parent: Places, depth: Int32s, end: Int64s) -> Int64s:
     return cut
 
 
-def _clip(start: Int64s, end: Int64s) -> None:
-    """Cut each end to its parent's, in place: only groups of spans where one sticks out are walked, level by level."""
-    bad = _sticking_out(start, end)
-    if not bad.any():
-        return
+def _clip(start: Int64s, end: Int64s, out: Booleans) -> None:
+    """Cut each end to its parent's, in place: only groups of spans where one sticks out are walked, level by level.
+
+    `out` are those that end after what `_tree` takes for their parent. Of a group the first of them has the right
+    parent, the others need not; where there are none, all spans nest and the tree is right.
+    """
     fresh = _fresh(start, end)
     group = np.cumsum(fresh)
     touched = np.zeros(group[-1] + 1, bool)
-    touched[group[bad]] = True
+    touched[group[out]] = True
     rest = np.flatnonzero(touched[group])
     while len(rest):
         root = _roots(start[rest], end[rest])
@@ -144,14 +148,6 @@ def _fresh(start: Int64s, end: Int64s) -> Booleans:
     fresh = np.ones(len(start), bool)
     fresh[1:] = start[1:] >= np.maximum.accumulate(end)[:-1]
     return fresh
-
-
-def _sticking_out(start: Int64s, end: Int64s) -> Booleans:
-    """Spans that end after what `_tree` takes for their parent; where there are none, the tree is right."""
-    parent, _ = _tree(start, end)
-    out = end > end[parent]
-    out[parent < 0] = False
-    return out
 
 
 def _roots(start: Int64s, end: Int64s) -> Booleans:
