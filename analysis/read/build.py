@@ -10,9 +10,10 @@ import numpy as np
 from msgspec import DecodeError
 
 from warpmeter.analysis import trace as columns
+from warpmeter.analysis.read.decode import MENDED
 from warpmeter.analysis.read.head import devices, distributed, whole
 from warpmeter.analysis.read.reader import Document
-from warpmeter.analysis.read.tables import Index, Tables
+from warpmeter.analysis.read.tables import NO_EVENT, NO_TIME, Index, Tables
 from warpmeter.analysis.trace import NONE, Collective, Columns, Inputs, Thread, Trace
 
 T = TypeVar("T", bound=Columns)
@@ -49,12 +50,19 @@ def build(path: str, parts: Sequence[Tables], document: Document) -> Trace:
     )
 
 
+_NOTES: Final = {
+    NO_EVENT: "left out, as they are no events or not whole: {:,} or more",
+    NO_TIME: "events left out, as their time or duration is no number or out of range: {:,}",
+    MENDED: "places that are no JSON (NaN, infinity, bad characters) and were mended: {:,} or more",
+}
+
+
 def _odd(parts: Sequence[Tables]) -> list[str]:
     counts: dict[str, int] = {}
     for part in parts:
         for what, count in part.odd.items():
             counts[what] = counts.get(what, 0) + count
-    return [f"{count:,} event{'s' if count > 1 else ''} {what}" for what, count in sorted(counts.items())]
+    return [text.format(counts[what]) for what, text in _NOTES.items() if what in counts]
 
 
 class Joined:

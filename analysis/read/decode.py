@@ -10,13 +10,14 @@ from msgspec import DecodeError, Raw, ValidationError, structs
 from warpmeter.analysis.read import shapes
 from warpmeter.analysis.read.tables import NO_EVENT
 
-MENDED: Final = "read after mending text that is no JSON (NaN, infinity, bad characters)"
+MENDED: Final = "mended"
 _FWDBWD: Final = b'"fwdbwd"'
 _RAWS: Final = msgspec.json.Decoder(list[Raw])
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _NOT_FINITE: Final = re.compile(rb'((?<!\\)"\s*:\s*)[-+]?(?:nan|inf(?:inity)?)(?=\s*[,}\]])', re.IGNORECASE)
-_ESCAPE: Final = re.compile(r"\\(u(?![dD][89abAB])[0-9a-fA-F]{4}|[\"\\/bfnrt])|\\", re.DOTALL)
-_CONTROL: Final = re.compile(r"[\x00-\x1f]")
+_CONTROL_AS_SPACE: Final = bytes(max(code, ord(" ")) for code in range(256))
+_BAD_ESCAPE: Final = re.compile(rb'((?:\\(?:["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}))+)|\\u[dD][89a-fA-F]..|\\')
+"""Sound escapes (to go past them), halves of a pair (a whole pair is not told from two), lone backslashes."""
 
 
 class MalformedError(Exception):
@@ -25,15 +26,15 @@ class MalformedError(Exception):
 
 def events(text: bytes, odd: Counted[str]) -> list[Any]:
     """The events of a JSON list. What is JSON but no event is counted in `odd`; `MalformedError` if the text is no list
-    even with NaN and infinity taken for null.
+    even with NaN and infinity taken for null and bad characters replaced.
     """
     try:
         return _typed(text, odd)
     except MalformedError:
-        finite, count = _NOT_FINITE.subn(rb"\1null", text)
-        if not count:
+        sound, count = mended(text)
+        if sound == text:
             raise
-        found = _typed(finite, odd)
+        found = _typed(sound, odd)
         odd[MENDED] += count
         return found
 
@@ -101,28 +102,20 @@ def _arguments(kind: type[Any], raw: Raw) -> Any:
     return shape(**values)
 
 
-def one(text: bytes, odd: Counted[str]) -> list[Any]:
-    """The one event whose braces are whole, mended where that makes it JSON; counted in `odd` where nothing does."""
+def mended(text: bytes) -> tuple[bytes, int]:
+    """Text with what writers of traces get wrong put right, and at how many places at least."""
+    text, count = _NOT_FINITE.subn(rb"\1null", text.translate(_CONTROL_AS_SPACE))
     try:
-        return events(b"[" + text + b"]", odd)
-    except MalformedError:
-        pass
-    try:
-        found = events(b"[" + _mended(text) + b"]", odd)
-    except MalformedError:
-        odd[NO_EVENT] += 1
-        return []
-    odd[MENDED] += len(found)
-    return found
+        text.decode()
+    except UnicodeDecodeError:
+        readable = text.decode("utf-8", "replace")
+        count += readable.count("\ufffd")
+        text = readable.encode()
+    if b"\\" in text:
+        text, bad = _BAD_ESCAPE.subn(_escaped, text)
+        count += bad
+    return text, max(count, 1)
 
 
-def _mended(text: bytes) -> bytes:
-    """Bytes that are no UTF-8 replaced, control characters as spaces, lone backslashes doubled, half pairs replaced."""
-    readable = _CONTROL.sub(" ", text.decode("utf-8", "replace"))
-    return _ESCAPE.sub(_escape, readable).encode()
-
-
-def _escape(found: re.Match[str]) -> str:
-    if found[1]:
-        return found[0]
-    return "\\ufffd\\\\" if found.string[found.end() : found.end() + 1] == "u" else "\\\\"
+def _escaped(found: re.Match[bytes]) -> bytes:
+    return found[1] or (b"\\ufffd" if found[0].startswith(b"\\u") else b"\\\\")

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from glob import iglob
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, ClassVar, Final
 
@@ -19,8 +20,6 @@ else:
 Progress = Callable[[int, int], None]
 ENDINGS: Final = (".json", ".json.gz", ".json.zst")
 BLOCK: Final = 1 << 20
-_GZIP: Final = b"\x1f\x8b"
-_ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
 
 class TraceError(Exception):
@@ -88,11 +87,8 @@ class File:
         """The text from the beginning. `TraceError` where reading fails."""
         packed = self._packed()
         first = next(packed, b"")
-        if first.startswith(_GZIP):
-            return self._unpacked(first, packed, _Gzip)
-        if first.startswith(_ZSTD):
-            return self._unpacked(first, packed, _Zstd)
-        return _chain(first, packed)
+        kind = next((kind for kind in (_Gzip, _Zstd) if first.startswith(kind.MAGIC)), None)
+        return self._unpacked(first, packed, kind) if kind else chain((first,) if first else (), packed)
 
     def _packed(self) -> Iterator[bytes]:
         done = 0
@@ -110,22 +106,18 @@ class File:
 
     def _unpacked(self, block: bytes, packed: Iterator[bytes], kind: "type[_Gzip | _Zstd]") -> Iterator[bytes]:
         """All members or frames one after the other; nothing from where they are damaged."""
-        member = kind()
-        begun = False
+        member, begun = kind(), False
         while block:
+            if not begun and not block.startswith(kind.MAGIC):
+                self.damage = f"other data follows its {kind.NAME} data"
+                return
             try:
                 yield from member.texts(block)
             except kind.ERRORS as error:
-                what = (
-                    f"its {kind.NAME} data is damaged ({error})"
-                    if begun
-                    else f"other data follows its {kind.NAME} data"
-                )
-                self.damage = what
+                self.damage = f"its {kind.NAME} data is damaged ({error})"
                 return
-            begun, block = not member.eof, member.unused
+            begun, block = not member.eof, member.unused.lstrip(b"\0")
             if member.eof:
-                block = block.lstrip(b"\0")
                 member = kind()
             block = block or next(packed, b"")
         if begun:
@@ -139,6 +131,7 @@ class _Gzip:
     """One member of a gzip file."""
 
     NAME: Final = "gzip"
+    MAGIC: Final = b"\x1f\x8b"
     ERRORS: ClassVar[tuple[type[Exception], ...]] = (_ISAL_ERROR, OSError, ValueError, EOFError)
     _AT_ONCE: Final = 64 << 10
     """Packed bytes at once: they may be a thousand times as many unpacked."""
@@ -160,6 +153,7 @@ class _Zstd:
     """One frame of a zstd file."""
 
     NAME: Final = "zstd"
+    MAGIC: Final = b"\x28\xb5\x2f\xfd"
     ERRORS: ClassVar[tuple[type[Exception], ...]] = (zstd.ZstdError, OSError, ValueError, EOFError)
 
     def __init__(self) -> None:
@@ -173,12 +167,6 @@ class _Zstd:
             yield self._unpacker.decompress(b"", BLOCK)
         if self._unpacker.eof:
             self.eof, self.unused = True, self._unpacker.unused_data
-
-
-def _chain(first: bytes, others: Iterator[bytes]) -> Iterator[bytes]:
-    if first:
-        yield first
-    yield from others
 
 
 def _open(path: str) -> Any:

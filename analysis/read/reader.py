@@ -7,15 +7,17 @@ from typing import Any, Final
 import msgspec
 from msgspec import DecodeError, Raw
 
-from warpmeter.analysis.read.decode import MalformedError, events
+from warpmeter.analysis.read.decode import MalformedError, events, mended
 from warpmeter.analysis.read.files import TraceError
-from warpmeter.analysis.read.salvage import Salvage, State, value_end
-from warpmeter.analysis.read.tables import Tables
-from warpmeter.analysis.read.text import CHUNK, CUT, Window
+from warpmeter.analysis.read.salvage import Salvage, State
+from warpmeter.analysis.read.tables import NO_EVENT, Tables
+from warpmeter.analysis.read.text import Window, cut, value_end
 
 LONGEST_HEAD: Final = 256 << 20
-LONGEST_GAP: Final = 32 << 20
+LONGEST_GAP: Final = 4 << 20
 """Bytes without a place to cut after which a text is gone through event by event."""
+MOST_ODD: Final = 100_000
+"""Entries that are no events after which a file with fewer events is no trace."""
 _KEY: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
 _NEEDED: Final = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "displayTimeUnit", "traceName")
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
@@ -63,13 +65,19 @@ class Reader:
     def run(self) -> Document:
         """Files all events of the share in the tables. `TraceError` for what is no trace."""
         is_object = self._head()
-        while (cut := self._cut()) is not None:
-            if not self._decode(*cut):
-                return self._rest(is_object, State.CLOSED)
+        while (place := self._cut()) is not None:
+            state = self._decode(*place)
+            if state is not State.OPEN:
+                return self._rest(is_object, state)
             self._chunk += 1
-        if self._share.index == 0:
-            self._tail(is_object)
-        return self.document
+            self._judge()
+        return self._tail(is_object) if self._share.index == 0 else self.document
+
+    def _judge(self) -> None:
+        """Gives up a file that is a list of something else. `TraceError`"""
+        odd = self._tables.odd[NO_EVENT]
+        if odd > MOST_ODD and odd > self._tables.events:
+            raise TraceError(f"{self._path} is not a trace: most of what it lists is no event")
 
     def _head(self) -> bool:
         """Goes to the first event; True for an object, False for a bare list."""
@@ -84,7 +92,7 @@ class Reader:
 
     def _first(self) -> bytes:
         while True:
-            self._window.fill(CHUNK)
+            self._window.fill(self._window.chunk)
             self._window.text = text = self._window.text.removeprefix(b"\xef\xbb\xbf").lstrip()
             if text:
                 return text[:1]
@@ -124,13 +132,14 @@ class Reader:
 
     def _cut(self) -> tuple[int, int] | None:
         """Where the chunk at hand ends and the next begins; None when the rest of the file is the tail."""
-        self._window.fill(CHUNK + (64 << 10))
-        at = CHUNK
+        chunk = self._window.chunk
+        self._window.fill(chunk + (64 << 10))
+        at = chunk
         while True:
-            found = CUT.search(self._window.text, at)
-            if found:
-                return found.span(1)
-            at = max(CHUNK, len(self._window.text) - 4096)
+            place = cut(self._window.text, at)
+            if place:
+                return place
+            at = max(chunk, len(self._window.text) - 4096)
             if len(self._window.text) > LONGEST_GAP:
                 if self._share.of > 1:
                     raise UnsoundError
@@ -138,18 +147,18 @@ class Reader:
             if not self._window.more():
                 return None
 
-    def _decode(self, end: int, following: int) -> bool:
-        """Files the events of one chunk and goes to the next; False if the list ends in it."""
+    def _decode(self, end: int, following: int) -> State:
+        """Files the events of one chunk and goes to the next."""
         if self._share.mine(self._chunk):
             try:
                 found = events(b"".join((b"[", memoryview(self._window.text)[:end], b"]")), self._tables.odd)
             except MalformedError as error:
                 if self._share.of > 1:
                     raise UnsoundError from error
-                return self._salvage(end) is State.OPEN
+                return self._salvage(end)
             self._tables.add(self._chunk, found)
         self._window.drop(following)
-        return True
+        return State.OPEN
 
     def _salvage(self, until: int) -> State:
         found: list[Any] = []
@@ -175,10 +184,13 @@ class Reader:
         while state is State.OPEN and self._window.text:
             state = self._salvage(len(self._window.text))
             self._chunk += 1
+            self._judge()
         return state if state is State.CLOSED else State.BROKEN_OFF
 
     def _rest(self, is_object: bool, state: State) -> Document:
         """What stands behind the events of a file whose list was gone through one by one."""
+        if not self._tables.events and (state is not State.CLOSED or self._tables.odd):
+            raise TraceError(f"{self._path} is not a trace: its list holds no whole event")
         if state is not State.CLOSED:
             self.document.notes.append(f"it breaks off after {self._tables.events:,} events; what is whole was read")
             return self.document
@@ -193,13 +205,15 @@ class Reader:
 
 
 def _object(text: bytes) -> dict[str, Any] | None:
-    """All fields but the events; None if the text is no object."""
-    try:
-        fields = _OBJECT.decode(text)
-    except _FAULTS:
-        return None
-    fields.pop("traceEvents", None)
-    return _plain(fields)
+    """All fields but the events; None if the text is no object, mended or not."""
+    for readable in (text, mended(text)[0]):
+        try:
+            fields = _OBJECT.decode(readable)
+        except _FAULTS:
+            continue
+        fields.pop("traceEvents", None)
+        return _plain(fields)
+    return None
 
 
 def _plain(fields: dict[str, Raw]) -> dict[str, Any]:

@@ -6,17 +6,14 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final
 
-from warpmeter.analysis.read.decode import MalformedError, events, one
+from warpmeter.analysis.read.decode import MalformedError, events
 from warpmeter.analysis.read.tables import NO_EVENT
-from warpmeter.analysis.read.text import CUT, Window
+from warpmeter.analysis.read.text import Window, cut, value_end
 
 LONGEST: Final = 64 << 20
 """Bytes of one event, at most."""
 _FIRST_LOOK: Final = 1 << 20
 _SMALL: Final = 512
-_TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]"]', re.DOTALL)
-_CLOSES: Final = {ord("{"): ord("}"), ord("["): ord("]")}
-_QUOTE: Final = ord('"')
 _BLANK: Final = re.compile(rb"\s*+")
 _AFTER: Final = re.compile(rb"\s*+(?:(,)\s*+(\])?|(\]))")
 
@@ -27,23 +24,6 @@ class State(Enum):
     OPEN = "open"
     CLOSED = "closed"
     BROKEN_OFF = "broken off"
-
-
-def value_end(text: bytes, at: int, limit: int) -> int | None:
-    """Where the object or list that begins at `at` ends; None if it does not before `limit`."""
-    open_ones = bytearray()
-    for token in _TOKEN.finditer(text, at, limit):
-        sign = text[token.start()]
-        if sign == _QUOTE:
-            if token.end() - token.start() == 1:
-                return None
-        elif sign in _CLOSES:
-            open_ones.append(_CLOSES[sign])
-        elif not open_ones or open_ones.pop() != sign:
-            return None
-        elif not open_ones:
-            return token.end()
-    return None
 
 
 class Salvage:
@@ -70,16 +50,16 @@ class Salvage:
     def _piece(self, step: int, until: int) -> int:
         """Takes the events up to the first cut after `step` bytes; 0 if there is none or they are not sound."""
         text = self._window.text
-        cut = CUT.search(text, self._at + step, until)
-        if cut is None:
+        place = cut(text, self._at + step, until)
+        if place is None:
             return 0
         try:
-            found = events(b"[" + text[self._at : cut.start(1)] + b"]", self._odd)
+            found = events(b"[" + text[self._at : place[0]] + b"]", self._odd)
         except MalformedError:
             return 0
         self._take(found)
-        size = cut.end(1) - self._at
-        self._at = cut.end(1)
+        size = place[1] - self._at
+        self._at = place[1]
         return size
 
     def _single(self) -> State:
@@ -95,7 +75,12 @@ class Salvage:
         end = self._end() if first == ord("{") else None
         if end is None:
             return self._lost()
-        self._take(one(self._window.text[self._at : end], self._odd))
+        try:
+            self._take(events(b"[" + self._window.text[self._at : end] + b"]", self._odd))
+        except MalformedError:
+            if cut(self._window.text, self._at + 1, end):  # it is not whole, and has swallowed others
+                return self._lost()
+            self._odd[NO_EVENT] += 1
         self._at = end
         return self._after()
 
@@ -107,7 +92,7 @@ class Salvage:
             end = value_end(self._window.text, self._at, self._at + look)
             if end is not None:
                 return end
-            if self._window.ended or CUT.search(self._window.text, self._at + 1, self._at + look):
+            if self._window.ended or cut(self._window.text, self._at + 1, self._at + look):
                 return None
             look *= 4
         return None
@@ -128,10 +113,10 @@ class Salvage:
         """Counts what is here as an odd event and goes to the next that may be one."""
         at = self._at
         while True:
-            cut = CUT.search(self._window.text, at)
-            if cut is not None:
+            place = cut(self._window.text, at)
+            if place is not None:
                 self._odd[NO_EVENT] += 1
-                self._at = cut.end(1)
+                self._at = place[1]
                 return State.OPEN
             at = max(self._at, len(self._window.text) - _SMALL)
             if len(self._window.text) - self._at > LONGEST or not self._window.more():

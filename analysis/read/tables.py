@@ -39,8 +39,8 @@ LATEST: Final = 8_000_000_000_000_000_000
 EARLIEST: Final = -100_000_000_000_000_000
 LONGEST: Final = 366 * 86_400_000_000_000
 """Bounds of starts and durations: differences of any two times between them are exact in int64."""
-NO_TIME: Final = "whose time or duration is no number or out of range"
-NO_EVENT: Final = "that are no event"
+NO_TIME: Final = "no time"
+NO_EVENT: Final = "no event"
 NO_INPUTS: Final = b"\0\0\0"
 """Dimensions, types, concrete inputs and strides, with a byte between that JSON cannot hold."""
 _ANY: Final = msgspec.json.Decoder()
