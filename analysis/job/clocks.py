@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from warpmeter.analysis.job.extract import RankExtract
-from warpmeter.analysis.job.offsets import Fit, Line, compare
+from warpmeter.analysis.job.offsets import Expected, Fit, Line, compare
 from warpmeter.analysis.job.sequences import Sequence as Meetings
 from warpmeter.analysis.job.sequences import sequences
 
@@ -84,10 +84,12 @@ def _tree(ranks: Sequence[RankExtract], meetings: Sequence[Meetings]) -> list[_E
     return edges
 
 
-def _expected(a: RankExtract, b: RankExtract) -> int:
-    """The offset that the starts of the steps of the same number show; 0, wall clocks, without any."""
+def _expected(a: RankExtract, b: RankExtract) -> Expected:
+    """The offset that the starts of the steps of the same number show; wall clocks without any."""
     _, in_a, in_b = np.intersect1d(a.step_numbers, b.step_numbers, assume_unique=True, return_indices=True)
-    return int(np.median(b.step_starts[in_b] - a.step_starts[in_a])) if len(in_a) else 0
+    if not len(in_a):
+        return Expected()
+    return Expected(int(np.median(b.step_starts[in_b] - a.step_starts[in_a])), sure=True)
 
 
 def _pairs(ranks: Sequence[RankExtract], meetings: Sequence[Meetings]) -> list[tuple[int, int]]:

@@ -77,8 +77,16 @@ class Fit:
     transfer_ns: int
 
 
-def compare(a: Meetings, b: Meetings, expected: int) -> Fit | None:
-    """How far `b`'s clock is ahead of `a`'s (about `expected`), None where too little matches.
+@dataclass(frozen=True)
+class Expected:
+    """The offset that is likely before anything is compared; `sure` when numbers of steps tell it, not wall clocks."""
+
+    offset_ns: int = 0
+    sure: bool = False
+
+
+def compare(a: Meetings, b: Meetings, expected: Expected = Expected()) -> Fit | None:
+    """How far `b`'s clock is ahead of `a`'s, None where too little matches.
 
     By collectives that nobody leaves early alone, where these suffice; else by all.
     """
@@ -86,7 +94,7 @@ def compare(a: Meetings, b: Meetings, expected: int) -> Fit | None:
         shared = Shared.of(a, b, symmetric=symmetric)
         if shared is None:
             continue
-        fits = [_follow(shared, offset) for offset in _candidates(shared, expected)]
+        fits = [_follow(shared, offset) for offset in _candidates(shared, expected.offset_ns)]
         best = _best([fit for fit in fits if fit is not None], expected, shared)
         if best is not None:
             return best
@@ -211,17 +219,21 @@ def _mutual(other: Places, difference: Int64s, tolerance: int) -> Booleans:
     return good & ~again
 
 
-def _best(fits: Sequence[Fit], expected: int, shared: Shared) -> Fit | None:
-    """Of the fits that match about as much as any, those with about the least spread; of these the one expected."""
-    if not fits:
-        return None
-    most = max(fit.matched for fit in fits)
-    if most < min(2, len(shared.a.end), len(shared.b.end)):
+def _best(fits: Sequence[Fit], expected: Expected, shared: Shared) -> Fit | None:
+    """Of the fits that match about as much as any, those with about the least spread; of these the one expected.
+
+    Steps may be so even that an offset by whole steps fits as well. Then the numbers of the steps decide; without
+    them more matches weigh more than wall clocks, for captures are begun together and clocks are set apart.
+    """
+    most = max((fit.matched for fit in fits), default=0)
+    if most < min(2, len(shared.a), len(shared.b)):
         return None
     many = [fit for fit in fits if fit.matched >= MANY * most]
     least = min(fit.spread_ns for fit in many)
     close = [fit for fit in many if fit.spread_ns <= 2 * least + 1_000]
-    return min(close, key=lambda fit: abs(fit.line.offset_ns - expected))
+    if not expected.sure:
+        close = [fit for fit in close if fit.matched >= 0.98 * max(each.matched for each in close)]
+    return min(close, key=lambda fit: abs(fit.line.offset_ns - expected.offset_ns))
 
 
 def _fit(at: Int64s, ahead: Int64s, origin: int) -> Line:

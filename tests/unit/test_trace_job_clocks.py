@@ -123,15 +123,22 @@ def test_without_names_of_groups_streams_are_taken_for_them() -> None:
     assert found[1].matched == 50
 
 
-def test_perfectly_even_steps_go_by_the_wall_clock() -> None:
-    """Nothing in the ends tells one step from the next; clocks that are off by less than half a step do."""
-    right = {1: FalseClock(1_200_000)}
-    held(steps(Job(2, right), 10, uneven=0, late_end=0), right)
+@pytest.mark.parametrize("offset", [1_200_000, -7 * SECOND])
+def test_numbers_of_steps_tell_even_steps_apart(offset: int) -> None:
+    """Nothing in the ends tells one step from the next."""
+    right = {1: FalseClock(offset)}
+    job = steps(Job(2, right), 12, uneven=0, late_end=0)
+    held(job, right)
 
 
-def test_numbers_of_steps_tell_even_steps_apart() -> None:
-    right = {1: FalseClock(7 * SECOND)}
-    held(steps(Job(2, right), 10, uneven=0, late_end=0), right)
+def test_even_steps_without_numbers_are_matched_as_many_as_can_be() -> None:
+    right = {1: FalseClock(-7 * SECOND)}
+    job = Job(2, right)
+    for _ in range(30):
+        job.compute(0, 500_000)
+        job.compute(1, 400_000)
+        job.meet()
+    assert held(job, right)[1].matched == 30
 
 
 def test_ranks_are_joined_through_others() -> None:
