@@ -8,7 +8,7 @@ from warpmeter.analysis.diff import Diff, diff
 from warpmeter.analysis.findings import Finding, job_findings
 from warpmeter.analysis.job import JobReport, RankExtract, extract, job
 from warpmeter.analysis.read import TraceError, read
-from warpmeter.analysis.report import SCHEMA_VERSION, Options, RankReport, material, report
+from warpmeter.analysis.report import SCHEMA_VERSION, Material, Options, RankReport, material, report
 from warpmeter.analysis.selection import Numbers, SelectionError, rank_in
 from warpmeter.analysis.trace import Distributed, Trace
 from warpmeter.analysis.workers import Failed, Progress, work
@@ -20,6 +20,10 @@ class Wanted:
 
     ranks: Numbers | None = None
     options: Options = field(default_factory=Options)
+
+
+Keep = Callable[[Material, RankReport, RankExtract], None]
+"""What else is to be done with a trace where it is analysed, in its process: a function of a module, or a partial."""
 
 
 @dataclass(frozen=True)
@@ -46,27 +50,31 @@ class Document:
 
 
 def capture(
-    files: Sequence[str], wanted: Wanted = Wanted(), told: Callable[[int, int, int], None] | None = None
+    files: Sequence[str],
+    wanted: Wanted = Wanted(),
+    told: Callable[[int, int, int], None] | None = None,
+    keep: Keep | None = None,
 ) -> Document:
     """Analyse the files of one capture, in several processes where there are several.
 
     `told` hears file index, bytes done, bytes in all. A file that cannot be analysed is in `failed`, the others go on.
+    `keep` is called with each trace that is wanted.
     """
     several = len(files) > 1
     named = [file for file in files if _may_be_wanted(file, wanted.ranks)]
     reports: list[RankReport] = []
     extracts: list[RankExtract] = []
     failed: dict[int, Failed] = {}
-    for index, found in work(named, partial(one, wanted=wanted, several=several), told):
+    for index, found in work(named, partial(one, wanted=wanted, several=several, keep=keep), told):
         if isinstance(found, Failed):
             failed[index] = found
         elif found.ranked is not None:
             reports.append(found.ranked[0])
             extracts.append(found.ranked[1])
     reports.sort(key=lambda each: (each.rank, each.file))
-    found = job(sorted(extracts, key=lambda each: (each.rank, each.file))) if len(extracts) > 1 else None
-    said = [] if found is None else job_findings(found)
-    return Document(SCHEMA_VERSION, reports, found, said, [failed[index] for index in sorted(failed)])
+    whole = job(sorted(extracts, key=lambda each: (each.rank, each.file))) if len(extracts) > 1 else None
+    said = [] if whole is None else job_findings(whole)
+    return Document(SCHEMA_VERSION, reports, whole, said, [failed[index] for index in sorted(failed)])
 
 
 def compared(before: Document, after: Document) -> Document:
@@ -75,7 +83,9 @@ def compared(before: Document, after: Document) -> Document:
     return replace(after, diff=diff(before.ranks, after.ranks), failed=failed)
 
 
-def one(file: str, progress: Progress, wanted: Wanted = Wanted(), several: bool = False) -> Ranked:
+def one(
+    file: str, progress: Progress, wanted: Wanted = Wanted(), several: bool = False, keep: Keep | None = None
+) -> Ranked:
     """One file's part of a capture. Raises TraceError."""
     trace = read(file, progress)
     if several:
@@ -86,7 +96,10 @@ def one(file: str, progress: Progress, wanted: Wanted = Wanted(), several: bool 
         on = material(trace, wanted.options)
     except SelectionError as error:
         raise TraceError(f"{file}: {error}") from error
-    return Ranked((report(on, wanted.options), extract(on.trace, on.links)))
+    found = report(on, wanted.options), extract(on.trace, on.links)
+    if keep is not None:
+        keep(on, *found)
+    return Ranked(found)
 
 
 def _may_be_wanted(file: str, ranks: Numbers | None) -> bool:

@@ -13,12 +13,13 @@ from typing import Any, Final, overload
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from warpmeter.analysis.breakdown import Breakdown
 from warpmeter.analysis.memory import DeviceMemory
 from warpmeter.analysis.report import SCHEMA_VERSION, Material, RankReport
 from warpmeter.analysis.roofline import OperatorRate
-from warpmeter.analysis.trace import Int32s, Kind, Places, Spans, Trace
+from warpmeter.analysis.trace import Kind, Spans, Trace
 
 Group = Mapping[str, Sequence[Any] | np.ndarray[Any, Any]]
 """Columns of one length."""
@@ -47,7 +48,7 @@ _PARTS: Final = (
 class Texts(Sequence[str]):
     """A column of texts that is kept as numbers of a few: 4 bytes a row until it is read."""
 
-    def __init__(self, texts: Sequence[str], codes: Int32s | Places) -> None:
+    def __init__(self, texts: Sequence[str], codes: npt.NDArray[np.integer[Any]]) -> None:
         self._texts = texts
         self._codes = codes
 
@@ -59,9 +60,9 @@ class Texts(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
-        if isinstance(index, int):
-            return self._texts[self._codes[index]]
         texts = self._texts
+        if isinstance(index, int):
+            return texts[int(self._codes[index])]
         return [texts[code] for code in self._codes[index].tolist()]
 
 
@@ -88,10 +89,11 @@ def workload(trace: Trace) -> str:
 
 
 def gpu_model(report: RankReport) -> str:
-    """The device on which most ran, as the trace names it; empty where it does not."""
+    """The device on which most ran, as the trace names it, else as the user did; empty where neither does."""
     names = {device.id: device.name for device in report.device_names}
     busiest = max(report.devices, key=lambda each: each.totals.gpu_events, default=None)
-    return names.get(busiest.device, "") if busiest else next(iter(names.values()), "")
+    told = names.get(busiest.device, "") if busiest else next(iter(names.values()), "")
+    return told or (report.roofline.device if report.roofline else None) or ""
 
 
 def rows(on: Material, report: RankReport) -> Tables:

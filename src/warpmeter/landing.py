@@ -16,7 +16,7 @@ a moment after.
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -133,7 +133,11 @@ def begin(client: Client, capture: str, job_id: str = "") -> Load:
     """Begin a load of ranks of `capture`. Raises LandingError when the tables are not there, ClickHouseError."""
     if not capture:
         raise LandingError("a capture needs a name: give one (--capture)")
-    _refuse_half_migrated(client)
+    match client.query(schema_lock.AT_WORK).result_rows:
+        case [(by, 1)]:
+            raise LandingError(schema_lock.half_done(by))
+        case [(by, _)]:
+            raise LandingError(f"a migration is at work ({by}): load when it is done")
     try:
         ((now, latest),) = client.query(
             f"SELECT toUnixTimestamp64Milli(now64(3)), max(load) FROM {RANKS}_loads WHERE capture = {{capture:String}}",
@@ -147,16 +151,6 @@ def begin(client: Client, capture: str, job_id: str = "") -> Load:
         raise
     after = milliseconds(latest) + 1 if latest else 0  # another server's clock may be ahead
     return Load(uuid7(max(now, after)), capture, job_id)
-
-
-def _refuse_half_migrated(client: Client) -> None:
-    match client.query(schema_lock.AT_WORK).result_rows:
-        case [(by, 1)]:
-            raise LandingError(schema_lock.half_done(by))
-        case [(by, _)]:
-            raise LandingError(f"a migration is at work ({by}): load when it is done")
-        case _:
-            return
 
 
 def put(client: Client, store: Store, load: Load, process: Process, tables: Tables) -> Put:
@@ -184,7 +178,7 @@ def publish(
     Raises LandingError when a process is there twice, when rows are missing, or when the load took too long: nothing of
     it is seen then. ClickHouseError: the same, unless its reply alone was lost; load again to be sure.
     """
-    _refuse_doubled(puts)
+    refuse_doubled((each.process, str(each.row.get("file"))) for each in puts)
     fresh = _whole(client, load, puts)
     wait(SETTLE_S)
     if fresh:
@@ -220,16 +214,16 @@ def _cleaned(client: Client, store: Store, landed: Landed, stale: "Stale", wait:
 # --- what is refused ---------------------------------------------------------------------------------------------
 
 
-def _refuse_doubled(puts: Sequence[Put]) -> None:
-    files: dict[str, Any] = {}
-    for each in puts:
-        file = each.row.get("file")
-        if each.process.name in files:
+def refuse_doubled(found: Iterable[tuple[Process, str]]) -> None:
+    """Raise LandingError when two files of one load are the same process: one would replace the other."""
+    files: dict[str, str] = {}
+    for process, file in found:
+        if process.name in files:
             raise LandingError(
-                f"{files[each.process.name]} and {file} are both rank {each.process.rank} of one capture: nothing of "
-                "the load is seen; load each under a capture of its own (--capture)"
+                f"{files[process.name]} and {file} are both rank {process.rank} of one capture: nothing of the load is "
+                "seen; load each under a capture of its own (--capture)"
             )
-        files[each.process.name] = file
+        files[process.name] = file
 
 
 def _whole(client: Client, load: Load, puts: Sequence[Put]) -> list[Put]:
@@ -272,7 +266,7 @@ Stale = Mapping[str, Sequence[tuple[str, str]]]
 
 def _current(client: Client, capture: str) -> dict[str, str]:
     rows = client.query("SELECT process, load FROM trace_loads WHERE capture = {capture:String}", {"capture": capture})
-    return dict(rows.result_rows)
+    return {str(process): str(load) for process, load in rows.result_rows}
 
 
 def _stale(client: Client, capture: str, current: Mapping[str, str], now_ms: int) -> Stale:

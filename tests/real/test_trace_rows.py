@@ -37,7 +37,7 @@ def land(client: Client, store: Store, capture: str, found: list[tuple[Material,
     puts = []
     for (on, about), met in zip(found, collectives(extracts, began), strict=True):
         process = Process(about.rank, "ant", True, rows.captured_at_ns(on.trace))
-        tables = {**rows.rows(on, about), "trace_collectives": [met]}
+        tables: landing.Tables = {**rows.rows(on, about), "trace_collectives": [met]}
         puts.append(landing.put(client, store, load, process, tables))
     landing.publish(client, store, load, puts, lambda _: None)
 

@@ -1,0 +1,150 @@
+"""`warpmeter analyze --load`: what was analysed into the store, all ranks of a capture at once.
+
+Each trace is turned into rows in the process that analysed it, and waits in a file of a private folder: the events of
+all ranks together may be more than fits into memory, and an embedded engine takes them from one process alone.
+"""
+
+import pickle
+import re
+import tempfile
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Self
+
+from warpmeter import landing
+from warpmeter.analysis import rows
+from warpmeter.analysis.capture import Keep
+from warpmeter.analysis.job.extract import RankExtract
+from warpmeter.analysis.job.rows import collectives
+from warpmeter.analysis.report import Material, RankReport
+from warpmeter.landing import Landed, Load, Process
+from warpmeter.settings import Store
+from warpmeter.store import Client, connect
+
+_ENDINGS: Final = re.compile(r"(\.pt)?(\.trace)?(\.json)?(\.gz|\.zst|\.zstd)?$")
+_GLOB: Final = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where it goes, and as what; `capture` None is the name of what was given with the time of its first event, `host`
+    None what each trace tells."""
+
+    store: Store
+    capture: str | None = None
+    job_id: str = ""
+    host: str | None = None
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A rank whose rows wait in `path`. `began_ns`: from when its times count, nanoseconds since the epoch."""
+
+    path: Path
+    process: Process
+    extract: RankExtract
+    began_ns: int
+
+
+def keep(on: Material, report: RankReport, extract: RankExtract, folder: Path, host: str | None) -> None:
+    """Write a rank's rows into a file of `folder`."""
+    trace, path = on.trace, folder / f"{uuid.uuid4().hex}.rows"
+    where = (extract.host or "") if host is None else host
+    process = Process(report.rank, where, trace.distributed is not None, rows.captured_at_ns(trace))
+    waiting = Waiting(path, process, extract, trace.epoch_ns + rows.began_ns(trace))
+    with path.with_suffix(".part").open("wb") as file:
+        pickle.dump(waiting, file, pickle.HIGHEST_PROTOCOL)
+        pickle.dump(rows.rows(on, report), file, pickle.HIGHEST_PROTOCOL)
+    path.with_suffix(".part").rename(path)
+
+
+class Loading:
+    """From the first look at the store to the rows in it. A context: its files go with it.
+
+    Raises LandingError and ClickHouseError, before anything is analysed when the store is away or not migrated.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._stack = ExitStack()
+        self._client: Client = self._stack.enter_context(connect(target.store))
+        landing.begin(self._client, target.capture or "-")
+        self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="warpmeter-load-")))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def keep(self) -> Keep:
+        """What to do with each trace where it is analysed."""
+        return partial(keep, folder=self._folder, host=self._target.host)
+
+    def load(self, given: Sequence[str]) -> str:
+        """Load all that was kept; what to say of it. `given`: files, folders or patterns as the user wrote them."""
+        ranks = sorted(self._waiting(), key=lambda each: (each.process.rank, each.extract.file))
+        landing.refuse_doubled((each.process, each.extract.file) for each in ranks)
+        load = landing.begin(self._client, self._target.capture or named(given, ranks), self._target.job_id)
+        met = collectives([each.extract for each in ranks], [each.began_ns for each in ranks])
+        workload = self._job_name()
+        puts = [
+            landing.put(self._client, self._target.store, load, each.process, _tables(each, own, workload))
+            for each, own in zip(ranks, met, strict=True)
+        ]
+        return said(load, landing.publish(self._client, self._target.store, load, puts))
+
+    def _waiting(self) -> Iterator[Waiting]:
+        for path in self._folder.glob("*.rows"):
+            with path.open("rb") as file:
+                yield pickle.load(file)
+
+    def _job_name(self) -> str:
+        """The job's name by its processes: what its traces are of, where they do not say."""
+        if not self._target.job_id:
+            return ""
+        found = self._client.query(
+            "SELECT argMax(name, last_at) FROM job_trees WHERE job_id = {job:String}", {"job": self._target.job_id}
+        ).result_rows
+        return str(found[0][0])
+
+
+def _tables(waiting: Waiting, met: Mapping[str, Any], workload: str) -> landing.Tables:
+    with waiting.path.open("rb") as file:
+        pickle.load(file)
+        tables: dict[str, list[dict[str, Any]]] = pickle.load(file)
+    for table in ("trace_ranks", "trace_kernels"):
+        for group in tables[table]:
+            group["workload"] = [own or workload for own in group["workload"]]
+    return {**tables, "trace_collectives": [met]}
+
+
+def named(given: Sequence[str], ranks: Sequence[Waiting]) -> str:
+    """The name of what was given (a file, a folder, the folder of several) and when its first event was (UTC)."""
+    first = given[0].rstrip("/") if len(given) == 1 else _folder(given[0])
+    while _GLOB.search(first):
+        first = _folder(first)
+    name = first.rpartition("/")[2] if "://" in first else Path(first).resolve().name
+    stem = _ENDINGS.sub("", name) or "capture"
+    began = [each.process.captured_at_ns for each in ranks if each.process.captured_at_ns is not None]
+    return f"{stem}-{datetime.fromtimestamp(min(began) // 10**9, UTC):%Y%m%dT%H%M%S}" if began else stem
+
+
+def _folder(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[0]
+
+
+def said(load: Load, landed: Landed) -> str:
+    """One line for a person."""
+    ranks = f"{len(landed.processes)} rank{'s' * (len(landed.processes) != 1)}"
+    parts = [f"loaded {ranks}, {landed.rows:,} rows, as capture {load.capture}"]
+    parts += [f"in place of what was there of {len(landed.replaced)}"] if landed.replaced else []
+    parts += [f"{len(landed.overtaken)} are there from a load that began later"] if landed.overtaken else []
+    parts += [f"what was replaced is not gone yet ({landed.left}): the next load takes it away"] if landed.left else []
+    return "; ".join(parts)
