@@ -1,6 +1,5 @@
 """Rows as text: JSON lines for programs, SI units for people; and what `--once` and `--dry-run` do with rows."""
 
-import json
 import math
 import sys
 import time
@@ -16,7 +15,7 @@ from warpmeter.producers.health import OK
 from warpmeter.producers.out.names import renamed
 from warpmeter.producers.source import Health
 from warpmeter.quantity import bare_name, quantity
-from warpmeter.rows import fields
+from warpmeter.rows import as_json, fields
 from warpmeter.schemas.metrics import of_topic
 from warpmeter.schemas.topics import TOPICS
 
@@ -28,7 +27,7 @@ def json_line(topic: str, row: Message, dynolog: bool = False) -> str:
     """One row as a line of JSON: topic, type of the row, and its fields; `dynolog`: by its names, the rest in SI."""
     known = fields(row)
     shown = renamed(topic, row, known.items()) if dynolog else known
-    return json.dumps({"topic": topic, "type": TOPICS[topic].message, **shown}, ensure_ascii=False)
+    return as_json({"topic": topic, "type": TOPICS[topic].message, **shown})
 
 
 def text(topic: str, row: Message) -> str:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,22 @@ def _value(row: Message, field: Any) -> Any:
     if field.has_presence and not row.HasField(field.name):
         return None
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+
+
+def as_json(known: Mapping[str, Any]) -> str:
+    """A line of JSON, which has no infinite numbers: as Protobuf's own they are "Infinity", "-Infinity" and "NaN"."""
+    try:
+        return json.dumps(known, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(known), ensure_ascii=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
 
 
 def in_si(metric: Metric | None, name: str, value: Any) -> tuple[str, Any]:

@@ -306,7 +306,7 @@ def json_lines(seen: Seen, si: bool = False) -> Iterator[str]:
     metrics = {metric.column: metric for metric in of_topic(seen.topic.name)} if si else {}
     for row in seen.rows:
         values = dict(rows.in_si(metrics.get(name), name, value) for name, value in _known(row).items())
-        yield json.dumps(where | {"row": values}, ensure_ascii=False)
+        yield rows.as_json(where | {"row": values})
 
 
 def _known(row: Message) -> dict[str, Any]:

@@ -2,9 +2,18 @@
 
 import io
 import json
+import math
+
+import pytest
 
 from warpmeter.producers.output import Printer, json_line, text
-from warpmeter.schemas.generated import gpu_samples_pb2, host_samples_pb2, job_events_pb2, source_health_pb2
+from warpmeter.schemas.generated import (
+    gpu_samples_pb2,
+    host_samples_pb2,
+    job_events_pb2,
+    metric_samples_pb2,
+    source_health_pb2,
+)
 
 GPU = gpu_samples_pb2.Envelope.GpuSample(
     host="gpu01", ts=5.0, gpu=3, uuid="GPU-3", job_ids=["a"],
@@ -25,6 +34,12 @@ def test_a_json_line_has_every_field_and_null_for_what_is_not_known() -> None:
     assert line["fan_permille"] is None
     assert line["job_ids"] == ["a"]
     assert len(line) == 2 + len(GPU.DESCRIPTOR.fields)
+
+
+def test_json_has_no_infinite_numbers() -> None:
+    for value, shown in ((math.inf, "Infinity"), (-math.inf, "-Infinity"), (math.nan, "NaN"), (1e308, 1e308)):
+        line = json_line("metric-samples", metric_samples_pb2.Envelope.MetricSample(value=value, labels={"a": "b"}))
+        assert json.loads(line, parse_constant=pytest.fail)["value"] == shown
 
 
 def test_maps_and_lists_are_json() -> None:
