@@ -1,0 +1,130 @@
+"""Several traces in worker processes: every file has its result or its reason, whatever happens to a worker."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.jobs import Job
+from tests.tracebuilder import TraceBuilder
+from tests.wait import until
+from warpmeter.analysis import workers
+from warpmeter.analysis.read import TraceError
+from warpmeter.analysis.workers import Failed, work
+
+COMMAND = (sys.executable, "-m", "warpmeter", "analyze")
+
+
+def size_of(file: str, progress: Callable[[int, int], None]) -> int:
+    size = Path(file).stat().st_size
+    progress(size, size)
+    return size
+
+
+def spoilt(file: str, progress: Callable[[int, int], None]) -> int:
+    """By the file's name: killed as for want of memory, refused, at fault, or fine."""
+    name = Path(file).stem
+    if name == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if name == "refused":
+        raise TraceError("no trace, in a test")
+    if name == "fault":
+        raise ZeroDivisionError("in a test")
+    return size_of(file, progress)
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(workers, "processes", lambda _files: 2)
+    names = [*(f"fine{place}" for place in range(6)), "refused", "killed", "fault", "fine6"]
+    for place, name in enumerate(names):
+        (tmp_path / name).with_suffix(".json").write_text("x" * (place + 1))
+    return [str((tmp_path / name).with_suffix(".json")) for name in names]
+
+
+def test_every_file_has_its_result_and_progress(files: list[str]) -> None:
+    told: dict[int, tuple[int, int]] = {}
+
+    def hear(index: int, done: int, whole: int) -> None:
+        told[index] = (done, whole)
+
+    assert sorted(work(files, size_of, hear)) == [(place, place + 1) for place in range(10)]
+    assert told == {place: (place + 1, place + 1) for place in range(10)}
+
+
+def test_what_happens_to_one_file_is_its_own(files: list[str]) -> None:
+    found = dict(work(files, spoilt))
+    assert sorted(found) == list(range(10))
+    reasons = {Path(each.file).stem: each.why for each in found.values() if isinstance(each, Failed)}
+    assert reasons.pop("refused") == "no trace, in a test"
+    assert "fault of warpmeter (ZeroDivisionError: in a test)" in reasons.pop("fault")
+    assert "was killed, most likely for want of memory" in reasons.pop("killed")
+    assert reasons == {}
+
+
+def test_ranks_are_analysed_in_processes_and_joined(tmp_path: Path) -> None:
+    job = Job(4)
+    for _ in range(5):
+        for rank in range(4):
+            job.compute(rank, 1_000_000 * (1 + (rank == 2)))
+        job.meet()
+    job.write(tmp_path)
+    (tmp_path / "broken.json").write_text("nothing")
+    done = subprocess.run([*COMMAND, str(tmp_path), "--json"], capture_output=True, timeout=120)
+    assert done.returncode == 1
+    assert b"broken.json" in done.stderr
+    found = msgspec.json.decode(done.stdout)
+    assert [rank["rank"] for rank in found["ranks"]] == [0, 1, 2, 3]
+    assert [each["file"] for each in found["failed"]] == [str(tmp_path / "broken.json")]
+    assert found["job"]["ranks"] == [0, 1, 2, 3]
+    assert found["findings"][0]["id"] in ("straggler_rank", "load_imbalance")
+    chosen = subprocess.run([*COMMAND, str(tmp_path), "--json", "--ranks", "1,3"], capture_output=True, timeout=120)
+    assert [rank["rank"] for rank in msgspec.json.decode(chosen.stdout)["ranks"]] == [1, 3]
+
+
+def test_ranks_that_traces_do_not_tell_are_those_of_their_names(tmp_path: Path) -> None:
+    for rank in (3, 11):
+        builder = TraceBuilder()
+        builder.launch("gemm", (0, 10), (20, 100))
+        builder.write(tmp_path / f"step5_rank{rank}.json.gz")
+    done = subprocess.run([*COMMAND, str(tmp_path), "--json"], capture_output=True, timeout=120)
+    found = msgspec.json.decode(done.stdout)
+    assert [(rank["rank"], rank["notes"]) for rank in found["ranks"]] == [
+        (rank, [f"the trace does not tell its rank; {rank} is from the file's name"]) for rank in (3, 11)
+    ]
+
+
+def test_an_interrupt_ends_all_processes_without_a_traceback(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    for place in range(2_000):
+        builder.launch("gemm", (place * 100, 10), (place * 100 + 20, 50))
+    text = builder.json()
+    for rank in range(40):
+        (tmp_path / f"rank{rank}.json").write_bytes(text)
+    started = subprocess.Popen([*COMMAND, str(tmp_path)], stderr=subprocess.PIPE, start_new_session=True)
+    until(lambda: _children(started.pid) >= 2, "workers", 60)
+    time.sleep(0.2)  # in the middle of it, or not: it must end either way
+    os.killpg(started.pid, signal.SIGINT)
+    _, said = started.communicate(timeout=60)
+    assert started.returncode == 130
+    assert b"Traceback" not in said
+    until(lambda: not _group_lives(started.pid), "the workers to end", 60)
+
+
+def _children(pid: int) -> int:
+    file = Path(f"/proc/{pid}/task/{pid}/children")
+    return len(file.read_text().split()) if file.exists() else 0
+
+
+def _group_lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
