@@ -6,8 +6,24 @@ import sys
 import pytest
 
 # The import names of what is not in the extra, made unimportable.
-NOT_THERE = {
+NOT_THERE: dict[str, tuple[str, ...]] = {
     "agent": ("grpc", "clickhouse_connect", "jinja2", "chdb", "numpy", "pandas", "uvicorn", "apscheduler", "lz4"),
+    "analysis": (
+        "clickhouse_connect",
+        "confluent_kafka",
+        "chdb",
+        "pynvml",
+        "psutil",
+        "grpc",
+        "opentelemetry",
+        "pandas",
+        "torch",
+        "uvicorn",
+        "apscheduler",
+        "lz4",
+        "orjson",
+        "aiohttp",
+    ),
     "ingest": ("pynvml", "psutil", "chdb", "numpy", "pandas", "uvicorn", "apscheduler", "lz4"),
 }
 
@@ -18,6 +34,12 @@ NOT_THERE = {
         ("agent", "import warpmeter.cli.app, warpmeter.producers.agent"),
         ("agent", "from warpmeter.cli import common; common.settings()"),
         ("agent", "from warpmeter.cli import common, doctor; print(doctor.clickhouse(common.settings()))"),
+        ("analysis", "import warpmeter.cli.app, warpmeter.cli.analyzing"),
+        (
+            "analysis",
+            "import pathlib, tempfile; from warpmeter.cli import app; path = pathlib.Path(tempfile.mkdtemp(), 't.json');"
+            "path.write_text('[]'); app(['analyze', str(path), '--json'])",
+        ),
         ("ingest", "import warpmeter.cli.app, warpmeter.consumers.__main__, warpmeter.cli.migrating"),
         ("ingest", "import warpmeter.cli.asking, warpmeter.cli.status, warpmeter.cli.doctor"),
     ],
