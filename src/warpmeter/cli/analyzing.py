@@ -142,8 +142,20 @@ def _show(wish: Wish, document: Document) -> None:
     if wish.csv is not None:
         written = csvs.write(document, wish.csv)
         common.err.print(f"wrote {len(written)} files into {wish.csv}", highlight=False, soft_wrap=True)
+    if wish.html is not None:
+        _page(wish.html, document)
     if wish.as_json:
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
         sys.stdout.buffer.flush()
     elif wish.csv is None and wish.html is None:
         reporting.show(document, wish.top)
+
+
+def _page(path: Path, document: Document) -> None:
+    from warpmeter.analysis.page import render
+
+    try:
+        path.write_bytes(render(document).encode("utf-8", "replace"))
+    except OSError as error:
+        raise AnalyzeError(f"{path} cannot be written: {error.strerror}") from error
+    common.err.print(f"wrote the report into {path}", highlight=False, soft_wrap=True)
