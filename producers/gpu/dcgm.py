@@ -37,6 +37,7 @@ FIELDS: Final = {each.name: each for each in GpuSample.DESCRIPTOR.fields}
 # DCGM's marks for "no value": 16 numbers from the first (blank, not found, not supported, not permitted), by type.
 BLANKS: Final = ((0x7FFF_FFF0, 16.0), (140_737_488_355_328.0, 16.0), (float(0x7FFF_FFFF_FFFF_FFF0), 4096.0))
 SCALES: Final = {"_deciwatts": 10.0, "_megabytes_per_s": 1e-6, "_joules": 1e-3}
+NUMBER: Final = re.compile(r"[0-9]{1,3}")
 JOB: Final = re.compile(r"[\w.\-]{1,200}")
 
 Key = tuple[str, int | None]
@@ -79,10 +80,7 @@ def value(column: str, number: float, by: float) -> Any:
     if any(first <= number < first + count for first, count in BLANKS):
         return None
     whole = stored(column, number * by)
-    kind = FIELDS[column].type
-    if whole is None or (kind == FieldDescriptor.TYPE_UINT32 and whole > 0xFFFF_FFFF):
-        return None
-    return bool(whole) if kind == FieldDescriptor.TYPE_BOOL else whole
+    return bool(whole) if whole is not None and FIELDS[column].type == FieldDescriptor.TYPE_BOOL else whole
 
 
 def read_gpus(page: Page, ts: float) -> dict[Key, Gpu]:
@@ -99,11 +97,11 @@ def gpus(values: Values) -> dict[Key, Gpu]:
     found: dict[Key, Gpu] = {}
     for series, number in values.of.items():
         labels = series.labels
-        uuid, index, instance = labels.get("UUID") or labels.get("uuid"), labels.get("gpu", ""), labels.get("GPU_I_ID")
-        if not uuid or not index.isdigit():
+        uuid, index = labels.get("UUID") or labels.get("uuid"), _number(labels.get("gpu", ""))
+        if not uuid or index is None:
             continue
-        key = (uuid, int(instance) if instance and instance.isdigit() else None)
-        gpu = found.setdefault(key, Gpu(int(index)))
+        key = (uuid, _number(labels.get("GPU_I_ID", "")))
+        gpu = found.setdefault(key, Gpu(index))
         gpu.model = gpu.model or labels.get("modelName", "")
         gpu.driver = gpu.driver or labels.get("DCGM_FI_DRIVER_VERSION", "")
         if JOB.fullmatch(job := labels.get("hpc_job", "")):
@@ -112,6 +110,11 @@ def gpus(values: Values) -> dict[Key, Gpu]:
     for gpu in found.values():
         _add_total(gpu)
     return found
+
+
+def _number(label: str) -> int | None:
+    """Of a GPU or MIG instance; None for what its column, of 8 bits, does not hold."""
+    return int(label) if NUMBER.fullmatch(label) and int(label) <= 0xFF else None
 
 
 def _take(gpu: Gpu, dcgm: str, number: float) -> None:
@@ -126,7 +129,9 @@ def _add_total(gpu: Gpu) -> None:
     parts = [gpu.columns.get("fb_used_mebibytes"), gpu.columns.get("fb_reserved_mebibytes")]
     free = value("fb_total_mebibytes", gpu.numbers.get(FREE, -1.0), 1.0)
     if "fb_total_mebibytes" not in gpu.columns and free is not None and None not in parts:
-        gpu.columns["fb_total_mebibytes"] = free + sum(part for part in parts if part is not None)
+        total = stored("fb_total_mebibytes", free + sum(part for part in parts if part is not None))
+        if total is not None:
+            gpu.columns["fb_total_mebibytes"] = total
 
 
 @dataclass

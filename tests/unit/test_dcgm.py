@@ -228,3 +228,22 @@ def test_another_page_says_that_it_is_another() -> None:
     assert "not the page of a DCGM exporter" in health.why
     (health,) = Host().page(1, b"\x00\xff{\n").health
     assert (health.subject, health.state) == ("page", "failed")
+
+
+@pytest.mark.parametrize("number", ["1e30", "-1", "4294967295", "4294967296", "18446744073709551615", "+Inf"])
+def test_no_number_on_a_page_costs_a_row(number: str) -> None:
+    names = [*COLUMNS, "DCGM_FI_DEV_FB_FREE"]
+    body = "".join(f'{name}{{gpu="0",UUID="{FIRST}"}} {number}\n' for name in names).encode()
+    assert len(Host(nvml=False).page(1, body).rows) == 1
+    host, own = Host(), row(power_deciwatts=700)
+    host.tick(0, own)
+    host.page(1, body)
+    host.tick(1, own, unsupported={FIRST: COLUMNS.values()})
+    assert own.power_deciwatts == 700
+
+
+@pytest.mark.parametrize("index", ["", "-1", "256", "99999999999999999999", "\u00b2", "x"])
+def test_a_gpu_without_a_number_that_a_gpu_has_is_none(index: str) -> None:
+    odd = f'DCGM_FI_DEV_GPU_TEMP{{gpu="{index}",UUID="GPU-odd"}} 50\n'.encode()
+    rows: list[Any] = list(Host(nvml=False).page(1, odd + DCGM).rows)
+    assert [each.uuid for each in rows] == [FIRST, SECOND]
