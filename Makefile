@@ -50,8 +50,9 @@ bench: $(STAMP)  ## every benchmark, one table each
 proto: $(STAMP)  ## make the generated code from the .proto files
 	@$(BIN)/python schemas/generate.py
 
-docs: $(STAMP)  ## make docs/metrics.md from the metric table
+docs: $(STAMP)  ## make docs/metrics.md and docs/analysis.schema.json from the code
 	@$(BIN)/python -m warpmeter.schemas.document
+	@$(BIN)/python -m warpmeter.analysis.schema
 
 clean:  ## remove the environment
 	rm -rf $(VENV)
