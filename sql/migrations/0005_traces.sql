@@ -188,7 +188,7 @@
 {% for table, columns in tables.items() %}
 CREATE TABLE IF NOT EXISTS {{ local(table ~ "_loads") }} {{ on_cluster }}
 (
-    `capture` LowCardinality(String) COMMENT 'what was recorded together' CODEC(ZSTD(1)),
+    `capture_id` LowCardinality(String) COMMENT 'what was recorded together' CODEC(ZSTD(1)),
     `job_id` LowCardinality(String) COMMENT 'as in jobs; empty where not told' CODEC(ZSTD(1)),
     `host` LowCardinality(String) COMMENT 'on which it was recorded; empty where not told' CODEC(ZSTD(1)),
     `rank` UInt32 CODEC(ZSTD(1)),
@@ -199,12 +199,12 @@ CREATE TABLE IF NOT EXISTS {{ local(table ~ "_loads") }} {{ on_cluster }}
 {% for column, type, meaning in columns %}
     `{{ column }}` {{ type }} COMMENT {{ meaning | literal }} CODEC({{ codecs.get(column, "ZSTD(1)") }}),
 {% endfor %}
-    CONSTRAINT capture_given CHECK capture != '',
+    CONSTRAINT capture_given CHECK capture_id != '',
     CONSTRAINT load_given CHECK load != ''
 )
 ENGINE = {{ engine("MergeTree") }}
 PARTITION BY {{ "toDate(loaded_at)" if table == "trace_timeline" else "toStartOfMonth(loaded_at)" }}
-ORDER BY (capture, process, load{{ orders[table] }})
+ORDER BY (capture_id, process, load{{ orders[table] }})
 TTL toDateTime(loaded_at) + INTERVAL {{ raw_ttl_days if table == "trace_timeline" else hour_ttl_days }} DAY
 SETTINGS ttl_only_drop_parts = 1, {{ dedup }};
 
@@ -213,6 +213,6 @@ SETTINGS ttl_only_drop_parts = 1, {{ dedup }};
 {% if cluster %}
 {% for table in tables %}
 CREATE TABLE IF NOT EXISTS {{ name(table ~ "_loads") }} {{ on_cluster }} AS {{ local(table ~ "_loads") }}
-{{ distributed(table ~ "_loads", "cityHash64(capture)") }};
+{{ distributed(table ~ "_loads", "cityHash64(capture_id)") }};
 {% endfor %}
 {% endif %}

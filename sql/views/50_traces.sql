@@ -28,9 +28,9 @@
 } %}
 
 CREATE OR REPLACE VIEW {{ name("trace_loads") }} {{ on_cluster }} AS
-SELECT capture, process, max(whole.load) AS load
+SELECT capture_id, process, max(whole.load) AS load
 FROM {{ name("trace_ranks_loads") }} AS whole
-GROUP BY capture, process;
+GROUP BY capture_id, process;
 
 {% for table, durations in tables.items() %}
 CREATE OR REPLACE VIEW {{ name(table) }} {{ on_cluster }} AS
@@ -45,6 +45,6 @@ SELECT
 
 FROM {{ name(table ~ "_loads") }} AS stored
 {{ join }} {{ name("trace_loads") }} AS latest
-    ON latest.capture = stored.capture AND latest.process = stored.process AND latest.load = stored.load;
+    ON latest.capture_id = stored.capture_id AND latest.process = stored.process AND latest.load = stored.load;
 
 {% endfor %}

@@ -37,7 +37,7 @@ TABLES: Final = (
 )
 """What a load fills, besides the ranks' own rows."""
 
-SETTLE_S: Final = 0.5
+SETTLE_S: Final = 1.0
 """Longer than a query needs from its view of one table to that of the next."""
 CHUNK_ROWS: Final = 500_000
 LOAD_FOR_MS: Final = 12 * 3_600_000
@@ -140,7 +140,7 @@ def begin(client: Client, capture: str, job_id: str = "") -> Load:
             raise LandingError(f"a migration is at work ({by}): load when it is done")
     try:
         ((now, latest),) = client.query(
-            f"SELECT toUnixTimestamp64Milli(now64(3)), max(load) FROM {RANKS}_loads WHERE capture = {{capture:String}}",
+            f"SELECT toUnixTimestamp64Milli(now64(3)), max(load) FROM {RANKS}_loads WHERE capture_id = {{capture:String}}",
             {"capture": capture},
         ).result_rows
     except ClickHouseError as error:
@@ -251,7 +251,7 @@ def _counts(client: Client, load: Load) -> dict[tuple[str, str], int]:
     """Rows of a load that are there, by table and process."""
     counted = " UNION ALL ".join(
         f"SELECT '{table}' AS name, process, count() FROM {table}_loads "
-        "WHERE capture = {capture:String} AND load = {load:String} GROUP BY process"
+        "WHERE capture_id = {capture:String} AND load = {load:String} GROUP BY process"
         for table in TABLES
     )
     rows = client.query(counted, {"capture": load.capture, "load": load.id}).result_rows
@@ -265,7 +265,7 @@ Stale = Mapping[str, Sequence[tuple[str, str]]]
 
 
 def _current(client: Client, capture: str) -> dict[str, str]:
-    rows = client.query("SELECT process, load FROM trace_loads WHERE capture = {capture:String}", {"capture": capture})
+    rows = client.query("SELECT process, load FROM trace_loads WHERE capture_id = {capture:String}", {"capture": capture})
     return {str(process): str(load) for process, load in rows.result_rows}
 
 
@@ -273,7 +273,7 @@ def _stale(client: Client, capture: str, current: Mapping[str, str], now_ms: int
     found = {}
     for table in (*TABLES, RANKS):  # the ranks' rows last: they say what the others belong to
         rows = client.query(
-            f"SELECT DISTINCT process, load FROM {table}_loads WHERE capture = {{capture:String}}", {"capture": capture}
+            f"SELECT DISTINCT process, load FROM {table}_loads WHERE capture_id = {{capture:String}}", {"capture": capture}
         ).result_rows
         stale = [(process, load) for process, load in rows if _is_stale(load, current.get(process), now_ms)]
         if stale:
@@ -291,7 +291,7 @@ def _is_stale(load: str, current: str | None, now_ms: int) -> bool:
 def _delete(client: Client, store: Store, table: str, capture: str, loads: Sequence[tuple[str, str]]) -> None:
     cluster = f" ON CLUSTER {identifier(store.cluster)}" if store.cluster else ""
     client.command(
-        f"DELETE FROM {store.local(f'{table}_loads')}{cluster} WHERE capture = {{capture:String}} "
+        f"DELETE FROM {store.local(f'{table}_loads')}{cluster} WHERE capture_id = {{capture:String}} "
         "AND (process, load) IN {loads:Array(Tuple(String, String))}",
         {"capture": capture, "loads": loads},
         settings={"lightweight_deletes_sync": 1},
@@ -303,7 +303,7 @@ def _delete(client: Client, store: Store, table: str, capture: str, loads: Seque
 
 def _key(load: Load, process: Process) -> dict[str, Any]:
     return {
-        "capture": load.capture,
+        "capture_id": load.capture,
         "job_id": load.job_id,
         "host": process.host,
         "rank": process.rank,

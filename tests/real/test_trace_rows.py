@@ -60,22 +60,22 @@ def test_a_real_trace_reads_in_sql_as_in_its_report(client: Client, store: Store
     on, about = analysed(REAL[name])
     land(client, store, name, [(on, about)])
     parts = ("gpu_events", "span_ns", "busy_ns", "idle_ns", "compute_ns", "comm_ns", "mem_ns", "exposed_comm_ns")
-    found = ask(client, f"SELECT {', '.join(parts)} FROM trace_ranks WHERE capture = {{c:String}}", c=name)
+    found = ask(client, f"SELECT {', '.join(parts)} FROM trace_ranks WHERE capture_id = {{c:String}}", c=name)
     assert found == [tuple(getattr(about, part) for part in parts)]
     kernels = "SELECT name, count, total_ns, min_ns, max_ns, p50_ns, share, operator FROM trace_kernels "
-    assert sorted(ask(client, f"{kernels} WHERE capture = {{c:String}}", c=name)) == sorted(
+    assert sorted(ask(client, f"{kernels} WHERE capture_id = {{c:String}}", c=name)) == sorted(
         (k.name, k.count, k.total_ns, k.min_ns, k.max_ns, k.p50_ns, k.share, k.operators[0].name if k.operators else "")
         for k in about.kernels
     )
-    streams = "SELECT device, stream, gpu_events, busy_ns, host_wait_ns FROM trace_streams WHERE capture = {c:String}"
+    streams = "SELECT device, stream, gpu_events, busy_ns, host_wait_ns FROM trace_streams WHERE capture_id = {c:String}"
     assert sorted(ask(client, streams, c=name)) == sorted(
         (s.device, s.stream, s.gpu_events, s.busy_ns, s.idle.host_wait_ns) for s in about.streams
     )
-    steps = "SELECT name, duration_ns, busy_ns, gpu_events FROM trace_steps WHERE capture = {c:String} ORDER BY step"
+    steps = "SELECT name, duration_ns, busy_ns, gpu_events FROM trace_steps WHERE capture_id = {c:String} ORDER BY step"
     assert ask(client, steps, c=name) == [
         (s.name, s.duration_ns, s.work.busy_ns, s.work.gpu_events) for s in about.steps
     ]
-    events = "SELECT count(), sum(duration_ns), min(start_ns) >= 0 FROM trace_timeline WHERE capture = {c:String}"
+    events = "SELECT count(), sum(duration_ns), min(start_ns) >= 0 FROM trace_timeline WHERE capture_id = {c:String}"
     tables = (on.trace.gpu, on.trace.calls, on.trace.operators, on.trace.annotations, on.trace.waits)
     whole = (sum(map(len, tables)), sum(int(each.duration.sum()) for each in tables), True)
     assert ask(client, events, c=name) == [whole]
@@ -87,16 +87,16 @@ def test_operators_and_memory_of_a_real_trace(client: Client, store: Store, name
     on, about = analysed(REAL[name])
     land(client, store, f"{name}/operators", [(on, about)])
     sql = (
-        "SELECT sum(cpu_self_ns), sum(gpu_self_ns), count() FROM trace_ops WHERE capture = {c:String} AND NOT by_shape"
+        "SELECT sum(cpu_self_ns), sum(gpu_self_ns), count() FROM trace_ops WHERE capture_id = {c:String} AND NOT by_shape"
     )
     assert about.operators is not None
     told = about.operators
     own = sum(each.cpu_self_ns for each in told.by_name), sum(each.gpu_self_ns for each in told.by_name)
     assert ask(client, sql, c=f"{name}/operators") == [(*own, len(told.by_name))]
-    flops = "SELECT sum(flops) FROM trace_ops WHERE capture = {c:String} AND NOT by_shape"
+    flops = "SELECT sum(flops) FROM trace_ops WHERE capture_id = {c:String} AND NOT by_shape"
     rated = sum(each.flops for each in about.roofline.operators) if about.roofline else 0
     assert one(client, flops, c=f"{name}/operators") in (rated, None)
-    memory = "SELECT device_type, device, allocated_bytes FROM trace_memory WHERE capture = {c:String} AND peak"
+    memory = "SELECT device_type, device, allocated_bytes FROM trace_memory WHERE capture_id = {c:String} AND peak"
     devices = [("cpu" if each.device_type == 0 else "gpu", each.device, each.peak_bytes) for each in about.memory or ()]
     assert sorted(ask(client, memory, c=f"{name}/operators")) == sorted(devices)
 
@@ -127,7 +127,7 @@ def test_a_straggler_is_in_the_collectives_rows(client: Client, store: Store, tm
     told = job([extract(on.trace, on.links) for on, _ in ranks]).stragglers
     sql = (
         "SELECT rank, countIf(last), sum(late_ns), sum(cost_ns), max(late_ns), sum(wait_ns), sumMap(late_by) "
-        "FROM trace_collectives WHERE capture = 'straggler' GROUP BY rank HAVING countIf(last) > 0 ORDER BY rank"
+        "FROM trace_collectives WHERE capture_id = 'straggler' GROUP BY rank HAVING countIf(last) > 0 ORDER BY rank"
     )
     found: list[tuple[Any, ...]] = ask(client, sql)
     assert [row[:6] for row in found] == [
@@ -135,10 +135,10 @@ def test_a_straggler_is_in_the_collectives_rows(client: Client, store: Store, tm
     ]
     assert found[0][0] == 1
     both = (
-        "SELECT seq, meeting, met, bytes, kind, transfer_ns, wait_ns FROM trace_collectives WHERE capture = 'straggler'"
+        "SELECT seq, meeting, met, bytes, kind, transfer_ns, wait_ns FROM trace_collectives WHERE capture_id = 'straggler'"
     )
     by_rank = [ask(client, f"{both} AND rank = {rank} ORDER BY seq") for rank in (0, 1)]
     assert [row[:6] for row in by_rank[0]] == [row[:6] for row in by_rank[1]]
     assert by_rank[0][0][1:6] == (0, 2, 4000, "all_reduce", 100_000)
     assert [row[6] for row in by_rank[0]] == [300_000] * 4
-    assert one(client, "SELECT max(bus_bytes_per_s) FROM trace_collectives WHERE capture = 'straggler'") == 4e7
+    assert one(client, "SELECT max(bus_bytes_per_s) FROM trace_collectives WHERE capture_id = 'straggler'") == 4e7
