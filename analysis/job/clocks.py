@@ -70,7 +70,8 @@ def _tree(ranks: Sequence[RankExtract], meetings: Sequence[Meetings]) -> list[_E
 
     def find(place: int) -> int:
         while root[place] != place:
-            place = root[place] = root[root[place]]
+            root[place] = root[root[place]]
+            place = root[place]
         return place
 
     edges = []

@@ -8,7 +8,6 @@ different speeds.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -29,7 +28,7 @@ CENTRE_NS: Final = 1_000_000_000
 """Voters are taken from so long a time in the middle, in which drifting clocks stay close to an offset."""
 TOLERANCE_NS: Final = (100_000, 5_000_000)
 """Least and most that ends may differ by when the match is looked for."""
-TRIED: Final = 2_000
+TRIED: Final = 500
 """Collectives on which a candidate is tried."""
 FASTEST_DRIFT: Final = 1e-3
 """What differs by more is no clock."""
@@ -94,11 +93,22 @@ def compare(a: Meetings, b: Meetings, expected: Expected = Expected()) -> Fit | 
         shared = Shared.of(a, b, symmetric=symmetric)
         if shared is None:
             continue
-        fits = [_follow(shared, offset) for offset in _candidates(shared, expected.offset_ns)]
-        best = _best([fit for fit in fits if fit is not None], expected, shared)
+        expected = expected if expected.sure else _together(shared)
+        tries = [_follow(shared, offset) for offset in _candidates(shared, expected.offset_ns)]
+        best = _best([fit for fit in tries if fit is not None], expected, shared)
         if best is not None:
-            return best
+            return _settle(shared, np.arange(len(shared.b)), best.line, _tolerance(shared))
     return None
+
+
+def _together(shared: Shared) -> Expected:
+    """Wall clocks where by them both captures were made at one time; else their middles are one moment."""
+    a, b = shared.a.end, shared.b.end
+    both = min(int(a.max()), int(b.max())) - max(int(a.min()), int(b.min()))
+    shorter = min(int(a.max() - a.min()), int(b.max() - b.min()))
+    if both >= shorter // 2:
+        return Expected()
+    return Expected((int(b.max()) + int(b.min()) - int(a.max()) - int(a.min())) // 2)
 
 
 def _tolerance(shared: Shared) -> int:
@@ -177,7 +187,7 @@ def _follow(shared: Shared, offset: int) -> Fit | None:
             return None
         line = line_now or line
         if whole:
-            return _settle(shared, line, tolerance)
+            return _settle(shared, _evenly(inside, TRIED), line, tolerance)
         reach *= 4
 
 
@@ -189,10 +199,9 @@ def _match(shared: Shared, places: Places, line: Line, tolerance: int) -> Line |
     return _fit(shared.b.end[places[good]], shared.b.end[places[good]] - shared.a.end[other[good]], line.origin_ns)
 
 
-def _settle(shared: Shared, line: Line, tolerance: int) -> Fit | None:
-    """The line through all that match, of these the short transfers where there are enough."""
-    places = np.arange(len(shared.b.end))
-    for _ in range(4):
+def _settle(shared: Shared, places: Places, line: Line, tolerance: int) -> Fit | None:
+    """The line through those of `places` that match, of these the short transfers where there are enough."""
+    for _ in range(3):
         other, difference = nearest(shared, places, line)
         good = _mutual(other, difference, tolerance) & shared.together(places, other)
         if not good.any():
@@ -231,9 +240,16 @@ def _best(fits: Sequence[Fit], expected: Expected, shared: Shared) -> Fit | None
     many = [fit for fit in fits if fit.matched >= MANY * most]
     least = min(fit.spread_ns for fit in many)
     close = [fit for fit in many if fit.spread_ns <= 2 * least + 1_000]
-    if not expected.sure:
-        close = [fit for fit in close if fit.matched >= 0.98 * max(each.matched for each in close)]
+    if len(close) > 1 and not expected.sure:
+        matches = [_matches(shared, fit) for fit in close]
+        close = [fit for fit, number in zip(close, matches, strict=True) if number >= 0.99 * max(matches)]
     return min(close, key=lambda fit: abs(fit.line.offset_ns - expected.offset_ns))
+
+
+def _matches(shared: Shared, fit: Fit) -> int:
+    """How many of all match."""
+    other, difference = nearest(shared, np.arange(len(shared.b)), fit.line)
+    return int(_mutual(other, difference, _tolerance(shared)).sum())
 
 
 def _fit(at: Int64s, ahead: Int64s, origin: int) -> Line:
@@ -252,12 +268,11 @@ def _fit(at: Int64s, ahead: Int64s, origin: int) -> Line:
 
 def _slope(at: Int64s, ahead: Int64s) -> float:
     """The median slope between medians of parts of the time (Theil-Sen)."""
-    edges = np.linspace(0, len(at), min(BINS, len(at) // 2) + 1).astype(np.intp)
-    order = np.argsort(at, kind="stable")
-    bins = [order[i:j] for i, j in pairwise(edges)]
-    x = np.array([np.mean(at[one] - at[0]) for one in bins])
-    y = np.array([np.median(ahead[one]) for one in bins])
-    left, right = np.triu_indices(len(x), 1)
+    number = min(BINS, len(at) // 2)
+    each = len(at) // number
+    order = np.argsort(at, kind="stable")[: number * each].reshape(number, each)
+    x, y = (at[order] - at[0]).mean(axis=1), np.median(ahead[order], axis=1)
+    left, right = np.triu_indices(number, 1)
     apart = x[right] > x[left]
     return float(np.median((y[right] - y[left])[apart] / (x[right] - x[left])[apart])) if apart.any() else 0.0
 

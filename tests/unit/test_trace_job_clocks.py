@@ -141,6 +141,16 @@ def test_even_steps_without_numbers_are_matched_as_many_as_can_be() -> None:
     assert held(job, right)[1].matched == 30
 
 
+def test_clocks_far_apart_are_compared_without_steps_too() -> None:
+    right, chance = {1: FalseClock(86_400 * SECOND)}, random.Random(9)
+    job = Job(2, right)
+    for _ in range(1_500):
+        job.compute(0, 100_000 + chance.randint(0, 100_000))
+        job.compute(1, 100_000 + chance.randint(0, 100_000))
+        job.meet(transfer=20_000)
+    assert held(job, right)[1].matched == 1_500
+
+
 def test_ranks_are_joined_through_others() -> None:
     """Ranks 0 and 3 share no group: 0-1 and 2-3 do, and 1-2."""
     right = {1: FalseClock(SECOND), 2: FalseClock(-SECOND), 3: FalseClock(5)}
