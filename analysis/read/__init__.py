@@ -22,11 +22,17 @@ def read(path: str, progress: Progress | None = None, *, processes: int | None =
         try:
             with Second(path) as second:
                 first, document = _decoded(path, progress, Share(0, 2))
-                return build(path, [first, second.tables()], document)
+                return _built(path, [first, second.tables()], document)
         except UnsoundError:
             pass  # only from its beginning, by one, can it be told what is whole
     tables, document = _decoded(path, progress, ALONE)
-    return build(path, [tables], document)
+    return _built(path, [tables], document)
+
+
+def _built(path: str, parts: list[Tables], document: Document) -> Trace:
+    if not any(part.events for part in parts) and (document.notes or any(part.odd for part in parts)):
+        raise TraceError(f"{path} is not a trace: its list holds no whole event")
+    return build(path, parts, document)
 
 
 def _decoded(path: str, progress: Progress | None, share: Share) -> tuple[Tables, Document]:

@@ -53,8 +53,12 @@ def _typed(text: bytes, odd: Counted[str]) -> list[Any]:
 def _each(raws: list[Raw], decoder: "msgspec.json.Decoder[list[Any]]", odd: Counted[str]) -> list[Any]:
     found = []
     for raw in raws:
+        text = bytes(raw)
+        if not text.startswith(b"{"):
+            odd[NO_EVENT] += 1
+            continue
         try:
-            found += decoder.decode(b"[" + bytes(raw) + b"]")
+            found += decoder.decode(b"[" + text + b"]")
         except ValidationError:
             event = _lenient(raw)
             if event is None:

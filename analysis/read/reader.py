@@ -189,13 +189,12 @@ class Reader:
 
     def _rest(self, is_object: bool, state: State) -> Document:
         """What stands behind the events of a file whose list was gone through one by one."""
-        if not self._tables.events and (state is not State.CLOSED or self._tables.odd):
-            raise TraceError(f"{self._path} is not a trace: its list holds no whole event")
-        if state is not State.CLOSED:
-            self.document.notes.append(f"it breaks off after {self._tables.events:,} events; what is whole was read")
-            return self.document
         self._window.fill(LONGEST_HEAD)
         rest = self._window.text
+        if state is not State.CLOSED:
+            self.document.notes.append(f"it breaks off after {self._tables.events:,} events; what is whole was read")
+            self.document.head |= _picked(rest)
+            return self.document
         head = _object(b'{"traceEvents":null' + rest) if is_object else None if rest.strip() else {}
         if head is None:
             self.document.notes.append("what stands behind its events is not whole or no sound JSON")

@@ -120,5 +120,4 @@ class Salvage:
                 return State.OPEN
             at = max(self._at, len(self._window.text) - _SMALL)
             if len(self._window.text) - self._at > LONGEST or not self._window.more():
-                self._at = len(self._window.text)
                 return State.BROKEN_OFF
