@@ -35,6 +35,11 @@ def link(path: str) -> str:
         return ""
 
 
+def plain(text: str) -> str:
+    """Text as messages take it: what is no character, as JSON may spell it, becomes '?'."""
+    return text.encode(errors="replace").decode()
+
+
 def below(root: Path, *parts: str) -> str:
     """A path below the root that the agent measures."""
     return str(root.joinpath(*parts))

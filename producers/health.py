@@ -6,6 +6,7 @@ from threading import Lock
 from typing import Final
 
 from warpmeter.log import Logger
+from warpmeter.producers import files
 from warpmeter.producers.source import Health
 from warpmeter.schemas.generated.source_health_pb2 import Envelope
 
@@ -88,7 +89,7 @@ class Board:
 def _told(text: str) -> str:
     """What others said may be in it: of any length, and no text at all, which no message takes."""
     whole = text if len(text) <= TOLD_MAX else f"{text[: TOLD_MAX - 1]}…"
-    return whole.encode(errors="replace").decode()
+    return files.plain(whole)
 
 
 def tell(logger: Logger, changed: Iterable[SourceHealth]) -> None:

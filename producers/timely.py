@@ -2,11 +2,8 @@
 
 import io
 import socket
-import ssl
 import time
-import urllib.request
-from collections.abc import Callable
-from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from http.client import HTTPResponse
 from typing import Any
 
 
@@ -39,33 +36,3 @@ class TimelyResponse(HTTPResponse):
         super().__init__(sock, *args, **options)
         self.fp.close()
         self.fp = io.BufferedReader(_UntilThen(sock, sock.gettimeout() or 0.0))
-
-
-class _TimelyConnection(HTTPConnection):
-    response_class = TimelyResponse
-
-
-class _TimelyTLSConnection(HTTPSConnection):
-    response_class = TimelyResponse
-
-
-class TimelyHTTP(urllib.request.HTTPHandler):
-    """For an opener: `timeout` bounds reaching the server, and then all of its answer."""
-
-    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
-        """Send the request; raises URLError, TimeoutError."""
-        return self.do_open(_TimelyConnection, req)
-
-
-class TimelyHTTPS(urllib.request.HTTPSHandler):
-    """The same over TLS. `context`: made when the first https address is met, for it takes memory."""
-
-    def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
-        urllib.request.AbstractHTTPHandler.__init__(self)
-        self._make = context
-        self._made: ssl.SSLContext | None = None
-
-    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
-        """Send the request; raises URLError, TimeoutError and what making the context raises."""
-        self._made = self._made or self._make()
-        return self.do_open(_TimelyTLSConnection, req, context=self._made)

@@ -18,6 +18,7 @@ from warpmeter.producers import files
 from warpmeter.producers.jobs.containers import Container
 from warpmeter.producers.jobs.naming import Names
 from warpmeter.producers.source import Health, Reading, Sample
+from warpmeter.producers.timely import TimelyResponse
 from warpmeter.settings import Agent
 
 SOCKETS: Final = {
@@ -31,6 +32,8 @@ ANSWER_S: Final = 1.0
 READ_S: Final = 3.0
 """One read asks for so long at most; what is left waits for the next."""
 ANSWER_MAX: Final = 4 << 20
+ODD: Final = (AttributeError, IndexError, KeyError, TypeError)
+"""What a description of another shape raises."""
 AGAIN_S: Final = 30.0
 """A container that its engine does not know, or an engine that fails, is asked again after so long."""
 HELP: Final = {
@@ -53,6 +56,8 @@ class EnginesRaw:
 
 class _Unix(HTTPConnection):
     """HTTP over a Unix socket."""
+
+    response_class = TimelyResponse
 
     def __init__(self, path: str) -> None:
         super().__init__("localhost", timeout=ANSWER_S)
@@ -114,7 +119,7 @@ class EngineSource:
         except FileNotFoundError:
             why = f"no socket of {container.runtime}, so its containers have no names; {HELP[container.runtime]}"
             self._fail(container.runtime, Health(container.runtime, "unsupported", why))
-        except (OSError, HTTPException, ValueError, EngineError) as error:
+        except (OSError, HTTPException, EngineError, ValueError, *ODD) as error:
             why = f"{type(error).__name__}: {error}; asked again in {AGAIN_S:g} s"
             self._fail(container.runtime, Health(container.runtime, "failed", why))
         else:
@@ -181,7 +186,7 @@ def _inspected(path: str, number: str) -> dict[str, str] | None:
 
 
 def _labels(name: str, image: str) -> dict[str, str]:
-    return {key: value for key, value in (("container", name), ("image", image)) if value}
+    return {key: files.plain(value) for key, value in (("container", name), ("image", image)) if value}
 
 
 def _uses(engine: str, wanted: Mapping[str, Container]) -> bool:

@@ -119,7 +119,7 @@ def parse_downward(text: bytes) -> dict[str, str]:
     for line in text.decode(errors="replace").splitlines():
         key, _, value = line.partition("=")
         with suppress(ValueError):
-            found[key] = str(json.loads(value))
+            found[key] = files.plain(str(json.loads(value)))
     return found
 
 

@@ -12,8 +12,8 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import IO, Final
 
+from warpmeter.producers.scrape.opener import opener
 from warpmeter.producers.source import SourceError
-from warpmeter.producers.timely import TimelyHTTP, TimelyHTTPS
 from warpmeter.settings import Scrape
 
 CHUNK: Final = 1 << 16
@@ -79,17 +79,7 @@ class Fetcher:
         return body
 
     def _open(self, request: urllib.request.Request) -> HTTPResponse:
-        if self._opener is None:
-            self._opener = urllib.request.OpenerDirector()  # HTTP alone: a redirect may name files and FTP as well
-            for handler in (
-                TimelyHTTP(),
-                TimelyHTTPS(self._tls),
-                urllib.request.HTTPRedirectHandler(),
-                urllib.request.HTTPErrorProcessor(),
-                urllib.request.HTTPDefaultErrorHandler(),
-                urllib.request.UnknownHandler(),
-            ):  # no proxy of the environment: exporters are neighbours
-                self._opener.add_handler(handler)
+        self._opener = self._opener or opener(self._tls)
         answer: HTTPResponse = self._opener.open(request, timeout=self._scrape.limit_s)
         return answer
 

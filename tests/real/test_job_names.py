@@ -6,12 +6,12 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
 from pathlib import Path
 from socketserver import ThreadingMixIn, UnixStreamServer
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import grpc
@@ -165,6 +165,48 @@ def test_an_answer_that_is_no_json_is_a_failure_and_no_crash(root: Path) -> None
         Thread(target=lambda: garbled.accept()[0].sendall(b"\x00garbage\n"), daemon=True).start()
         (health,) = engines.look().health
     assert health.state == "failed"
+
+
+def test_an_engine_that_drips_is_one_that_hangs(root: Path) -> None:
+    (root / "run").mkdir()
+    engines, stop = Engines(root, Container(ID, "docker")), Event()
+    with socket.socket(socket.AF_UNIX) as slow:
+        slow.bind(str(root / "run/docker.sock"))
+        slow.listen()
+
+        def drip() -> None:
+            connection, _ = slow.accept()
+            with connection, suppress(OSError):
+                while not stop.wait(0.1):
+                    connection.sendall(b"H")
+
+        thread = Thread(target=drip, daemon=True)
+        thread.start()
+        (health,) = engines.look().health
+        stop.set()
+        thread.join(10)
+    assert (health.state, "time" in health.why) == ("failed", True)
+
+
+@pytest.mark.parametrize(
+    "stored", ['{"a": 1}', "[1]", f'[{{"id": "{ID}", "metadata": "[]"}}]', f'[{{"id": "{ID}", "names": 7}}]']
+)
+def test_a_storage_of_another_shape_is_a_failure_and_no_crash(root: Path, stored: str) -> None:
+    storage = root / "var/lib/containers/storage/overlay-containers"
+    storage.mkdir(parents=True)
+    (storage / "containers.json").write_text(stored)
+    (health,) = Engines(root, Container(ID, "podman")).look().health
+    assert (health.subject, health.state) == ("podman", "failed")
+
+
+def test_a_name_that_is_no_text_is_one_all_the_same(root: Path) -> None:
+    storage = root / "var/lib/containers/storage/overlay-containers"
+    storage.mkdir(parents=True)
+    (storage / "containers.json").write_text(json.dumps([{"id": ID, "names": ["a\udcff"]}]))
+    container = Container(ID, "podman")
+    engines = Engines(root, container)
+    assert engines.look().health == []
+    assert engines.names.labels(container) == {"container": "a?"}
 
 
 def test_no_socket_matters_only_where_its_containers_run(root: Path) -> None:
