@@ -214,6 +214,25 @@ def test_the_bar_counts_bytes_of_all_files(tmp_path: Path) -> None:
     assert (task.completed, task.description) == (250, "analysing")
 
 
+def test_a_log_gets_a_line_now_and_then(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(b"x" * 1000)
+    clock = iter([0.0, 5.0, 11.0, 11.0, 12.0])
+    told = analyzing.Lines([str(tmp_path / "a"), str(tmp_path / "b")], lambda: next(clock)).told
+    told(0, 500, 1000)
+    told(0, 1000, 1000)
+    told(1, 300, 1000)
+    assert capsys.readouterr().err == "read 1 of 2 traces, 50 % of 1.95 KiB\n"
+
+
+def test_what_cannot_be_written_is_a_message(trace: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for words in (("--csv", tmp_path / "file"), ("--html", tmp_path / "none" / "report.html")):
+        done = run(trace, *words)
+        assert done.exit_code == 1
+        assert "cannot be written" in done.stderr
+
+
 @needs_traces
 @pytest.mark.parametrize("case", [pytest.param(case[1:], id=case[0]) for case in references()])
 def test_real_traces_equal_their_references(case: tuple[Path, dict[str, Any]]) -> None:

@@ -1,11 +1,12 @@
 """`warpmeter analyze`: from files to a document, with a bar while it works; how it is printed is in `reporting.py`."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import typer
@@ -15,12 +16,15 @@ from warpmeter.analysis.capture import Document, Keep, Wanted, capture, compared
 from warpmeter.analysis.read import TraceError, traces_in
 from warpmeter.analysis.report import Options
 from warpmeter.analysis.selection import Numbers, numbers
+from warpmeter.analysis.words import percent, size
 from warpmeter.cli import common, csvs, reporting
 
 if TYPE_CHECKING:
     from warpmeter.cli.loading import Target
 
 Told = Callable[[int, int, int], None]
+QUIET_S: Final = 10.0
+"""Where no terminal is, so often at most a line."""
 
 
 class AnalyzeError(Exception):
@@ -103,32 +107,73 @@ def _tell_failed(why: str) -> None:
 
 @contextmanager
 def _bar(files: Sequence[str]) -> Iterator[Told | None]:
-    """A bar on a terminal, from the first second on; elsewhere nothing, but a line a file where there are many."""
+    """A bar on a terminal; elsewhere, as in a job's log, a line every `QUIET_S`."""
     if not common.err.is_terminal:
-        yield None
+        yield Lines(files).told
         return
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn())
     with Progress(*columns, console=common.err, transient=True) as progress:
         yield Bars(progress, files).told
 
 
-class Bars:
-    """One bar for all bytes; the description tells how many files are read."""
+class Progressed:
+    """Bytes read of some files."""
 
-    def __init__(self, progress: Progress, files: Sequence[str]) -> None:
-        self._progress = progress
+    def __init__(self, files: Sequence[str]) -> None:
         self._sizes = [_size(file) for file in files]
         self._done = [0] * len(files)
-        self._task: TaskID = progress.add_task("reading", total=sum(self._sizes) or None)
 
     def told(self, index: int, done: int, whole: int) -> None:
         """So many bytes of a file are read."""
         self._sizes[index], self._done[index] = whole, done
+
+    @property
+    def done(self) -> int:
+        """Bytes read."""
+        return sum(self._done)
+
+    @property
+    def whole(self) -> int:
+        """Bytes in all, as far as they are known."""
+        return sum(self._sizes)
+
+    @property
+    def what(self) -> str:
+        """What is going on, in words."""
         read = sum(done >= size > 0 for done, size in zip(self._done, self._sizes, strict=True))
-        what = f"read {read} of {len(self._sizes)} traces" if len(self._sizes) > 1 else "reading"
         if read == len(self._sizes):
-            what = "analysing"
-        self._progress.update(self._task, completed=sum(self._done), total=sum(self._sizes), description=what)
+            return "analysing"
+        return f"read {read} of {len(self._sizes)} traces" if len(self._sizes) > 1 else "reading"
+
+
+class Lines(Progressed):
+    """A line on stderr now and then."""
+
+    def __init__(self, files: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(files)
+        self._clock, self._last = clock, clock()
+
+    def told(self, index: int, done: int, whole: int) -> None:
+        """So many bytes of a file are read."""
+        super().told(index, done, whole)
+        if self._clock() - self._last >= QUIET_S:
+            self._last = self._clock()
+            share = f", {percent(self.done / self.whole)} of {size(self.whole)}" if self.whole else ""
+            common.err.print(f"{self.what}{share}", highlight=False, soft_wrap=True)
+
+
+class Bars(Progressed):
+    """One bar for all bytes; the description tells how many files are read."""
+
+    def __init__(self, progress: Progress, files: Sequence[str]) -> None:
+        super().__init__(files)
+        self._progress = progress
+        self._task: TaskID = progress.add_task(self.what, total=self.whole or None)
+
+    def told(self, index: int, done: int, whole: int) -> None:
+        """So many bytes of a file are read."""
+        super().told(index, done, whole)
+        self._progress.update(self._task, completed=self.done, total=self.whole, description=self.what)
 
 
 def _size(file: str) -> int:
@@ -140,7 +185,7 @@ def _size(file: str) -> int:
 
 def _show(wish: Wish, document: Document) -> None:
     if wish.csv is not None:
-        written = csvs.write(document, wish.csv)
+        written = _written(wish.csv, document)
         common.err.print(f"wrote {len(written)} files into {wish.csv}", highlight=False, soft_wrap=True)
     if wish.html is not None:
         _page(wish.html, document)
@@ -149,6 +194,13 @@ def _show(wish: Wish, document: Document) -> None:
         sys.stdout.buffer.flush()
     elif wish.csv is None and wish.html is None:
         reporting.show(document, wish.top)
+
+
+def _written(folder: Path, document: Document) -> Sequence[Path]:
+    try:
+        return csvs.write(document, folder)
+    except OSError as error:
+        raise AnalyzeError(f"{error.filename or folder} cannot be written: {error.strerror}") from error
 
 
 def _page(path: Path, document: Document) -> None:
