@@ -115,13 +115,9 @@ for (const box of document.querySelectorAll(".flame")) {
 
 const ranks = document.getElementById("ranks");
 if (ranks) {
-  const sections = [...document.querySelectorAll(".rank")];
-  const show = () => {
-    const wanted = document.getElementById(ranks.value) ? ranks.value : sections[0].id;
-    sections.forEach(section => { section.hidden = section.id !== wanted; });
-    history.replaceState(null, "", `#${wanted}`);
-  };
-  if (document.getElementById(location.hash.slice(1))) ranks.value = location.hash.slice(1);
-  ranks.addEventListener("change", show);
+  const sections = [...document.querySelectorAll(".rank")], asked = location.hash.replace("#show=", "");
+  const show = () => sections.forEach(section => { section.hidden = section.id !== ranks.value; });
+  if (sections.some(section => section.id === asked)) ranks.value = asked;
+  ranks.addEventListener("change", () => { history.replaceState(null, "", `#show=${ranks.value}`); show(); });
   show();
 }
