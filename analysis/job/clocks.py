@@ -21,6 +21,9 @@ PIPELINE_NS: Final = 100_000
 PART: Final = 0.02
 """And within this part of it, over slow links: ends of 8 to 60 ms long ones were seen to differ by 0.8 % at most."""
 
+WITHOUT_NS: Final = 1_000_000_000
+"""How long a step is taken to be at most where there is only one."""
+
 
 @dataclass(frozen=True)
 class Clock:
@@ -90,7 +93,8 @@ def _expected(a: RankExtract, b: RankExtract) -> Expected:
     _, in_a, in_b = np.intersect1d(a.step_numbers, b.step_numbers, assume_unique=True, return_indices=True)
     if not len(in_a):
         return Expected()
-    return Expected(int(np.median(b.step_starts[in_b] - a.step_starts[in_a])), sure=True)
+    steps = np.abs(np.diff(np.sort(a.step_starts))) if len(a.step_starts) > 1 else np.array([WITHOUT_NS])
+    return Expected(int(np.median(b.step_starts[in_b] - a.step_starts[in_a])), int(np.median(steps)))
 
 
 def _pairs(ranks: Sequence[RankExtract], meetings: Sequence[Meetings]) -> list[tuple[int, int]]:
@@ -157,4 +161,4 @@ def _uncertainty(fit: Fit, resolution_ns: int) -> int:
     through in chunks, so its ranks end closer together than it is long.
     """
     alike = min(fit.transfer_ns, max(PIPELINE_NS, round(PART * fit.transfer_ns)))
-    return max(round(3 * fit.spread_ns), alike, resolution_ns)
+    return max(round(3 * fit.spread_ns), alike, resolution_ns) + fit.doubt_ns

@@ -7,7 +7,7 @@ different speeds.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -34,6 +34,8 @@ FASTEST_DRIFT: Final = 1e-3
 """What differs by more is no clock."""
 BINS: Final = 32
 """Into how many parts of the time the matches are divided to see a drift."""
+SAME_NS: Final = 1_000_000
+"""Candidates closer to each other than this lead to the same matches."""
 MANY: Final = 0.6
 """Share of the most votes, or matches, from which an offset is as good as the best."""
 
@@ -74,14 +76,19 @@ class Fit:
     matched: int
     spread_ns: float
     transfer_ns: int
+    doubt_ns: int = 0
+    """How far off another offset is that fits as well."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """The offset that is likely before anything is compared; `sure` when numbers of steps tell it, not wall clocks."""
+    """The offset that is likely before anything is compared.
+
+    `within_ns` is how far off it may be when numbers of steps tell it: one step; None for wall clocks.
+    """
 
     offset_ns: int = 0
-    sure: bool = False
+    within_ns: int | None = None
 
 
 def compare(a: Meetings, b: Meetings, expected: Expected = Expected()) -> Fit | None:
@@ -93,11 +100,12 @@ def compare(a: Meetings, b: Meetings, expected: Expected = Expected()) -> Fit | 
         shared = Shared.of(a, b, symmetric=symmetric)
         if shared is None:
             continue
-        expected = expected if expected.sure else _together(shared)
+        expected = expected if expected.within_ns is not None else _together(shared)
         tries = [_follow(shared, offset) for offset in _candidates(shared, expected.offset_ns)]
         best = _best([fit for fit in tries if fit is not None], expected, shared)
         if best is not None:
-            return _settle(shared, np.arange(len(shared.b)), best.line, _tolerance(shared))
+            settled = _settle(shared, np.arange(len(shared.b)), best.line, _tolerance(shared))
+            return settled and replace(settled, doubt_ns=best.doubt_ns)
     return None
 
 
@@ -232,18 +240,23 @@ def _best(fits: Sequence[Fit], expected: Expected, shared: Shared) -> Fit | None
     """Of the fits that match about as much as any, those with about the least spread; of these the one expected.
 
     Steps may be so even that an offset by whole steps fits as well. Then the numbers of the steps decide; without
-    them more matches weigh more than wall clocks, for captures are begun together and clocks are set apart.
+    them more matches weigh more than wall clocks, for captures are begun together and clocks are set apart. What fits
+    as well in every way is the doubt that is left.
     """
+    inside = [fit for fit in fits if abs(fit.line.offset_ns - expected.offset_ns) <= (expected.within_ns or 0)]
+    fits = inside or fits
     most = max((fit.matched for fit in fits), default=0)
     if most < min(2, len(shared.a), len(shared.b)):
         return None
     many = [fit for fit in fits if fit.matched >= MANY * most]
     least = min(fit.spread_ns for fit in many)
     close = [fit for fit in many if fit.spread_ns <= 2 * least + 1_000]
-    if len(close) > 1 and not expected.sure:
+    if len(close) > 1 and not inside:
         matches = [_matches(shared, fit) for fit in close]
-        close = [fit for fit, number in zip(close, matches, strict=True) if number >= 0.99 * max(matches)]
-    return min(close, key=lambda fit: abs(fit.line.offset_ns - expected.offset_ns))
+        close = [fit for fit, number in zip(close, matches, strict=True) if number == max(matches)]
+    best = min(close, key=lambda fit: abs(fit.line.offset_ns - expected.offset_ns))
+    apart = [abs(fit.line.offset_ns - best.line.offset_ns) for fit in close]
+    return best if inside else replace(best, doubt_ns=max(each for each in apart if each > SAME_NS or not each))
 
 
 def _matches(shared: Shared, fit: Fit) -> int:
