@@ -4,7 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from rich.table import Table
+from rich.text import Text
+
 from warpmeter.analysis.capture import Document
+from warpmeter.analysis.critical import Shortening
 from warpmeter.analysis.diff import Change, Diff
 from warpmeter.analysis.findings import Evidence, Finding
 from warpmeter.analysis.names import short_name
@@ -13,6 +17,17 @@ from warpmeter.analysis.words import digits, duration, percent, rate, size
 from warpmeter.cli import common
 
 Rows = list[tuple[Any, ...]]
+
+NAMES: Final = ("inputs", "step", "group", "file", "findings")
+"""Columns of texts that may begin with a digit."""
+MINOR: Final = (
+    "mean", "deviation", "p95", "launches", "CPU total", "GPU total", "of roof", "type", "calls before", "time before",
+    "waited itself", "skew p50", "p50", "comm", "parts", "bus", "min", "launched by", "evidence",
+    "kernel wait", "file",
+)  # fmt: skip
+"""What a narrow terminal can do without, the first first."""
+TEXT_ROOM: Final = 24
+"""A column of texts is readable from that width on."""
 
 
 def show(document: Document, top: int) -> None:
@@ -31,10 +46,40 @@ def _line(text: str, style: str = "") -> None:
 
 
 def _table(title: str, columns: Sequence[str], rows: Rows) -> None:
-    """A table, or nothing where it has no rows."""
-    if rows:
-        common.out.print()
-        common.print_table(title, columns, rows)
+    """A table, or nothing where it has no rows: figures whole and to the right, texts fold. Where the terminal is too
+    narrow for that, `MINOR` columns are left out."""
+    if not rows:
+        return
+    shown = _fitting(columns, rows, common.out.width)
+    table = Table(title=title or None, title_justify="left", title_style="bold")
+    for place in shown:
+        text = _is_text(columns[place], rows, place)
+        table.add_column(columns[place], justify="left" if text else "right", no_wrap=not text, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text("" if row[place] is None else str(row[place])) for place in shown))
+    common.out.print()
+    common.out.print(table)
+
+
+def _is_text(column: str, rows: Rows, place: int) -> bool:
+    """Whether its cells are words: they begin with no digit or sign, or it names things."""
+    cells = [str(row[place]) for row in rows if row[place] not in (None, "")]
+    return column in NAMES or not cells or not all(cell[0].isdigit() or cell[0] in "+-" for cell in cells)
+
+
+def _fitting(columns: Sequence[str], rows: Rows, width: int) -> list[int]:
+    """The places of the columns that have room."""
+    shown = list(range(len(columns)))
+    for name in ("", *MINOR):
+        shown = [place for place in shown if columns[place] != name or not name]
+        if sum(_room(columns, rows, place) for place in shown) + 1 <= width:
+            break
+    return shown
+
+
+def _room(columns: Sequence[str], rows: Rows, place: int) -> int:
+    widest = max(len(columns[place]), *(len(str(row[place])) for row in rows))
+    return 3 + (min(widest, TEXT_ROOM) if _is_text(columns[place], rows, place) else widest)
 
 
 def _ns(value: float | None) -> str:
@@ -213,12 +258,16 @@ def _path(report: RankReport, top: int) -> Iterator[tuple[str, Sequence[str], Ro
         return
     columns = ("", "what", "parts", "on the path", "of it", "saves at most")
     rows: Rows = [
-        (each.category, each.name, f"{each.count:,}", _ns(each.path_ns), percent(each.share),
+        (each.category, _on_path(each), f"{each.count:,}", _ns(each.path_ns), percent(each.share),
          _ns(each.saves_at_most_ns))
         for each in (*path.categories, *path.shorten[:top])
     ]  # fmt: skip
     step = f" of {path.step}" if path.step else ""
     yield f"Critical path{step}, and what would shorten it", columns, rows
+
+
+def _on_path(each: Shortening) -> str:
+    return short_name(each.name) if each.category in ("computation", "communication", "memory") else each.name
 
 
 def _device(report: RankReport, top: int) -> Iterator[tuple[str, Sequence[str], Rows]]:
