@@ -93,8 +93,15 @@ def once(agent: Agent, printer: Printer, clock: Clock) -> int:
     for thread in threads:
         thread.join(max(0.0, deadline - clock.monotonic()))
     runner.watch()
-    collector.print_to(printer)
-    printer.publish(health.TOPIC, board.rows(round(clock.now(), 3)))
+    try:
+        collector.print_to(printer)
+        printer.publish(health.TOPIC, board.rows(round(clock.now(), 3)))
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is not tried again at the exit
+        if isinstance(error, BrokenPipeError):  # `| head` has seen enough
+            return 0
+        log.get("agent").error("standard output cannot be written", why=error.strerror)
+        return 1
     return 0
 
 

@@ -60,6 +60,17 @@ def test_one_tick_says_what_psutil_says_of_the_host(once: dict[str, list[dict[st
     assert host["kernel"] == os.uname().release
 
 
+@pytest.mark.parametrize(
+    ("stdout", "status", "said"),
+    [(">/dev/full", 1, "standard output cannot be written"), ("| true; exit ${PIPESTATUS[0]}", 0, ""), (">&-", 0, "")],
+)
+def test_one_tick_that_cannot_be_printed_ends_in_a_line(stdout: str, status: int, said: str) -> None:
+    command = f'"{PYTHON}" -m warpmeter agent --once --json {stdout}'
+    done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60, text=True)
+    assert (done.returncode, "Traceback" in done.stderr) == (status, False), done.stderr
+    assert said in done.stderr
+
+
 def test_one_tick_has_every_nic_and_disk_of_psutil(once: dict[str, list[dict[str, Any]]]) -> None:
     found = {(row["kind"], row["device"]) for row in once["device-samples"]}
     inner = ("lo", "ifb", "docker", "veth")
