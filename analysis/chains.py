@@ -1,6 +1,6 @@
 """Chains of dependent work, one for each step, as stretches of time that follow each other without a gap."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 
 import numpy as np
@@ -43,7 +43,7 @@ class Spans:
 @dataclass(frozen=True, eq=False)
 class Stretches:
     """Parts of paths, latest first. `step` is the place of the window, `node` the GPU event or (behind those) the turn
-    below, `later` the node above (-1: none), `thread` the host's thread where one was at work."""
+    below, `later` the node above (-1: none), `thread` the host's thread that was at work, waited or went on."""
 
     step: Places
     category: Int8s
@@ -55,10 +55,7 @@ class Stretches:
 
     def take(self, where: Places) -> "Stretches":
         """The chosen ones, in their order."""
-        thread = self.thread[where]
-        whole = (self.step, self.category, self.start, self.end, self.node, self.later)
-        step, category, start, end, node, later = (column[where] for column in whole)
-        return Stretches(step, category.astype(np.int8), start, end, node, later, thread)
+        return Stretches(**{column.name: getattr(self, column.name)[where] for column in fields(self)})
 
     def of(self, step: int) -> "Stretches":
         """Those of one step, in order of time."""
@@ -124,7 +121,10 @@ def chains(trace: Trace, graph: Dependencies, windows: Spans) -> Stretches:
     keep = np.flatnonzero(upper > lower)
     node, which = keep // wide, keep % wide
     category = _categories(trace, graph, nodes, later, windows.thread[step])
-    thread = _threads(graph, later, windows.thread[step])
+    threads = np.full(times.shape, NONE, np.int32)
+    threads[:, 0] = _threads(graph, later, windows.thread[step])
+    took = np.flatnonzero(nodes >= len(trace.gpu))
+    threads[took, 1] = graph.turns.thread[nodes[took] - len(trace.gpu)]
     return Stretches(
         step=step[node],
         category=category[node, which],
@@ -132,7 +132,7 @@ def chains(trace: Trace, graph: Dependencies, windows: Spans) -> Stretches:
         end=upper[keep],
         node=nodes[node],
         later=later[node],
-        thread=np.where(which == 0, thread[node], NONE).astype(np.int32),
+        thread=threads[node, which],
     )
 
 

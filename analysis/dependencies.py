@@ -372,7 +372,7 @@ def _took_over(
 ) -> tuple[Int32s, Int64s, Int32s, Int64s]:
     active = union(start, end)
     resumed, paused = active.start, np.concatenate([[np.iinfo(np.int64).min], active.end[:-1]])[: len(active)]
-    last = np.searchsorted(moment, resumed, "right") - 1
+    last = np.searchsorted(moment, resumed, "left") - 1  # before: at one moment two threads would follow each other
     there = np.flatnonzero((last >= 0) & (moment[np.maximum(last, 0)] > paused))
     last = last[there]
     return np.full(len(there), thread, np.int32), resumed[there], source[last], moment[last]
