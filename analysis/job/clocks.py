@@ -94,7 +94,7 @@ def _expected(a: RankExtract, b: RankExtract) -> Expected:
     if not len(in_a):
         return Expected()
     steps = np.abs(np.diff(np.sort(a.step_starts))) if len(a.step_starts) > 1 else np.array([WITHOUT_NS])
-    return Expected(int(np.median(b.step_starts[in_b] - a.step_starts[in_a])), int(np.median(steps)))
+    return Expected(int(np.median(b.step_starts[in_b] - a.step_starts[in_a])), int(np.median(steps)) // 2)
 
 
 def _pairs(ranks: Sequence[RankExtract], meetings: Sequence[Meetings]) -> list[tuple[int, int]]:

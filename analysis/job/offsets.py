@@ -25,17 +25,23 @@ CANDIDATES: Final = 12
 TIGHT_NS: Final = 20_000
 """Voters that agree so closely count for themselves: loose agreement is found with many offsets when steps are even."""
 CENTRE_NS: Final = 1_000_000_000
-"""Voters are taken from so long a time in the middle, in which drifting clocks stay close to an offset."""
+"""Voters are taken from no longer a time in the middle, in which drifting clocks stay close to an offset."""
+SOME: Final = 24
+"""How many are taken from the middle at least."""
+FAST_DRIFT: Final = 2e-4
+"""A clock that nobody keeps may run as fast."""
 TOLERANCE_NS: Final = (100_000, 5_000_000)
 """Least and most that ends may differ by when the match is looked for."""
 TRIED: Final = 500
 """Collectives on which a candidate is tried."""
 FASTEST_DRIFT: Final = 1e-3
-"""What differs by more is no clock."""
+"""What runs away faster is no clock."""
 BINS: Final = 32
 """Into how many parts of the time the matches are divided to see a drift."""
-SAME_NS: Final = 1_000_000
-"""Candidates closer to each other than this lead to the same matches."""
+SAME_NS: Final = 2_000
+"""Candidates that come as close to each other (and some spreads more) are one."""
+FEW: Final = 6
+"""Of fewer matches the spread says little."""
 MANY: Final = 0.6
 """Share of the most votes, or matches, from which an offset is as good as the best."""
 
@@ -84,7 +90,7 @@ class Fit:
 class Expected:
     """The offset that is likely before anything is compared.
 
-    `within_ns` is how far off it may be when numbers of steps tell it: one step; None for wall clocks.
+    `within_ns` is how far off it may be when numbers of steps tell it: half a step; None for wall clocks.
     """
 
     offset_ns: int = 0
@@ -153,15 +159,25 @@ def _agreed(differences: Int64s, expected: int, width: int) -> list[int]:
 
 def _voters(shared: Shared) -> Places:
     """Places in `b`: rare kinds first, from the middle of the time."""
-    own = shared.b
-    middle = (int(own.end[0]) + int(own.end[-1])) // 2
-    central = np.flatnonzero(np.abs(own.end - middle) <= CENTRE_NS // 2)
-    central = central if len(central) >= VOTERS // 4 else np.argsort(np.abs(own.end - middle), kind="stable")[:VOTERS]
+    central = _central(shared)
     _, which, counts = np.unique(shared.b_code[central], return_inverse=True, return_counts=True)
     rare = central[np.lexsort((central, which, counts[which]))]
     enough = np.cumsum(np.sort(counts))
     kinds = min(int(np.searchsorted(enough, VOTERS)), len(enough) - 1)
     return _evenly(rare[: int(enough[kinds])], VOTERS)
+
+
+def _central(shared: Shared) -> Places:
+    """Places in `b` around the middle: so near it that no drift makes one be taken for the next, but always some."""
+    far = np.abs(shared.b.end - _middle(shared))
+    spacing = np.diff(np.sort(shared.b.end))
+    usual = float(np.quantile(spacing, 0.1)) if len(spacing) else 0.0
+    near = np.flatnonzero(far <= min(usual / 4 / FAST_DRIFT, CENTRE_NS / 2))
+    return near if len(near) >= SOME else np.sort(np.argsort(far, kind="stable")[:SOME])
+
+
+def _middle(shared: Shared) -> int:
+    return (int(shared.b.end[0]) + int(shared.b.end[-1])) // 2
 
 
 def _evenly(places: Places, most: int) -> Places:
@@ -183,20 +199,14 @@ def _differences(shared: Shared, voters: Places, expected: int) -> Int64s:
 
 def _follow(shared: Shared, offset: int) -> Fit | None:
     """Tries an offset on collectives ever farther from the middle, with the drift that the nearer ones show."""
-    ends = shared.b.end
-    middle = (int(ends[0]) + int(ends[-1])) // 2
-    far = np.abs(ends - middle)
-    line, reach, tolerance = Line(offset, 0.0, middle), CENTRE_NS // 2, _tolerance(shared)
-    while True:
+    far = np.abs(shared.b.end - _middle(shared))
+    line, tolerance = Line(offset, 0.0, _middle(shared)), _tolerance(shared)
+    inside, reach = _central(shared), 0
+    while len(inside) < len(far):
+        line = _match(shared, _evenly(inside, TRIED), line, tolerance) or line
+        reach = 4 * max(reach, int(far[inside].max()), 1)
         inside = np.flatnonzero(far <= reach)
-        whole = len(inside) == len(ends)
-        line_now = _match(shared, _evenly(inside, TRIED), line, tolerance)
-        if line_now is None and whole:
-            return None
-        line = line_now or line
-        if whole:
-            return _settle(shared, _evenly(inside, TRIED), line, tolerance)
-        reach *= 4
+    return _settle(shared, _evenly(inside, TRIED), line, tolerance)
 
 
 def _match(shared: Shared, places: Places, line: Line, tolerance: int) -> Line | None:
@@ -250,13 +260,15 @@ def _best(fits: Sequence[Fit], expected: Expected, shared: Shared) -> Fit | None
         return None
     many = [fit for fit in fits if fit.matched >= MANY * most]
     least = min(fit.spread_ns for fit in many)
-    close = [fit for fit in many if fit.spread_ns <= 2 * least + 1_000]
-    if len(close) > 1 and not inside:
+    about = 2 * least + 1_000 if most >= FEW else max(2 * least, TIGHT_NS)
+    close = [fit for fit in many if fit.spread_ns <= about]
+    if len(close) > 1:
         matches = [_matches(shared, fit) for fit in close]
         close = [fit for fit, number in zip(close, matches, strict=True) if number == max(matches)]
     best = min(close, key=lambda fit: abs(fit.line.offset_ns - expected.offset_ns))
     apart = [abs(fit.line.offset_ns - best.line.offset_ns) for fit in close]
-    return best if inside else replace(best, doubt_ns=max(each for each in apart if each > SAME_NS or not each))
+    same = SAME_NS + round(6 * best.spread_ns)
+    return replace(best, doubt_ns=max((each for each in apart if each > same), default=0))
 
 
 def _matches(shared: Shared, fit: Fit) -> int:
