@@ -1,5 +1,7 @@
 """Data sheets: names as drivers give them find theirs, and no peak is one with sparsity."""
 
+from pathlib import Path
+
 import pytest
 
 from warpmeter.analysis.sheets import TYPES, sheet, sheets
@@ -96,3 +98,12 @@ def test_all_rows_are_sound() -> None:
         assert peaks.get("tf32", 0) <= peaks["fp16"]
         # With sparsity FP16 would be four times TF32 or more on every row that has both.
         assert "tf32" not in peaks or peaks["fp16"] <= 2.1 * peaks["tf32"]
+
+
+def test_the_document_names_all_devices() -> None:
+    text = Path(__file__).parents[2].joinpath("docs/analysis.md").read_text()
+    listed = text[text.index("**The peak.**") :].split("sources are in")[0].replace("\n", " ")
+    missing = [
+        row.name for row in sheets() if row.name.split(",")[0].split()[-1] not in listed.replace(",", " ").split()
+    ]
+    assert [name for name in missing if name.split()[0] not in listed] == []
