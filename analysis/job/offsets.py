@@ -263,12 +263,17 @@ def _best(fits: Sequence[Fit], expected: Expected, shared: Shared) -> Fit | None
     about = 2 * least + 1_000 if most >= FEW else max(2 * least, TIGHT_NS)
     close = [fit for fit in many if fit.spread_ns <= about]
     if len(close) > 1:
-        matches = [_matches(shared, fit) for fit in close]
-        close = [fit for fit, number in zip(close, matches, strict=True) if number == max(matches)]
+        close = _most(close, [_matches(shared, fit) for fit in close], min(len(shared.a), len(shared.b)))
     best = min(close, key=lambda fit: abs(fit.line.offset_ns - expected.offset_ns))
     apart = [abs(fit.line.offset_ns - best.line.offset_ns) for fit in close]
     same = SAME_NS + round(6 * best.spread_ns)
     return replace(best, doubt_ns=max((each for each in apart if each > same), default=0))
+
+
+def _most(fits: Sequence[Fit], matches: Sequence[int], whole: int) -> list[Fit]:
+    """Those with most matches; about as many are as good where the profiler lost some, so that none matches all."""
+    enough = max(matches) if max(matches) == whole else 0.95 * max(matches)
+    return [fit for fit, number in zip(fits, matches, strict=True) if number >= enough]
 
 
 def _matches(shared: Shared, fit: Fit) -> int:
