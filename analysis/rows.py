@@ -131,6 +131,7 @@ def _rank(trace: Trace, report: RankReport) -> dict[str, Any]:
         "world_size": report.world_size or None,
         "events": report.events,
         **{name: getattr(report, name) for name in _PARTS},
+        "total_ns": report.total_ns,
         "launch_matched": report.launch.matched if report.launch else None,
         "launch_delay_p50_ns": delay.p50_ns if delay else None,
         "launch_delay_p99_ns": delay.p99_ns if delay else None,

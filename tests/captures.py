@@ -5,6 +5,19 @@ from typing import Any, Final
 
 from warpmeter.landing import RANKS, Columns, Process, Tables
 
+QUERIES: Final = (
+    "capture_collectives",
+    "capture_kernels",
+    "capture_operators",
+    "capture_stragglers",
+    "capture_steps",
+    "capture_timeline",
+    "captures_analysed",
+    "kernel_regressions",
+    "kernel_weeks",
+)
+"""Named queries of analysed traces; `tests/real/test_trace_views.py` answers them."""
+
 NOON_NS: Final = 1_790_000_000_000_000_000
 
 

@@ -41,6 +41,7 @@
     ("world_size", "Nullable(UInt32)", "ranks of the job; NULL where the trace does not say"),
     ("events", "UInt64", "events of the trace"),
   ] + parts + [
+    ("total_ns", "Nullable(Int64)", "sum of the durations of all GPU events"),
     ("launch_matched", "Nullable(UInt64)", "GPU events whose launching call is there"),
     ("launch_delay_p50_ns", "Nullable(Int64)", "from a launching call's end to its event's start, median"),
     ("launch_delay_p99_ns", "Nullable(Int64)", "that 99 % stay below"),

@@ -3,7 +3,7 @@
 {% set parts = ["span_ns", "busy_ns", "idle_ns", "compute_ns", "comm_ns", "mem_ns", "comm_compute_overlap_ns", "exposed_comm_ns", "exposed_mem_ns"] %}
 {# What reads in seconds, too. #}
 {% set tables = {
-  "trace_ranks": parts + ["launch_delay_p50_ns", "launch_delay_p99_ns", "step_p50_ns", "step_min_ns", "step_max_ns"],
+  "trace_ranks": parts + ["total_ns", "launch_delay_p50_ns", "launch_delay_p99_ns", "step_p50_ns", "step_min_ns", "step_max_ns"],
   "trace_kernels": ["total_ns", "min_ns", "p50_ns", "p95_ns", "max_ns"],
   "trace_ops": ["cpu_total_ns", "cpu_self_ns", "gpu_total_ns", "gpu_self_ns"],
   "trace_steps": ["start_ns", "duration_ns", "period_ns"] + parts + ["during_busy_ns", "lead_ns", "tail_ns", "wait_ns", "input_ns"],

@@ -140,7 +140,7 @@ def begin(client: Client, capture: str, job_id: str = "") -> Load:
             raise LandingError(f"a migration is at work ({by}): load when it is done")
     try:
         ((now, latest),) = client.query(
-            f"SELECT toUnixTimestamp64Milli(now64(3)), max(load) FROM {RANKS}_loads WHERE capture_id = {{capture:String}}",
+            "SELECT toUnixTimestamp64Milli(now64(3)), max(load) FROM trace_loads WHERE capture_id = {capture:String}",
             {"capture": capture},
         ).result_rows
     except ClickHouseError as error:
@@ -265,19 +265,23 @@ Stale = Mapping[str, Sequence[tuple[str, str]]]
 
 
 def _current(client: Client, capture: str) -> dict[str, str]:
-    rows = client.query("SELECT process, load FROM trace_loads WHERE capture_id = {capture:String}", {"capture": capture})
+    rows = client.query(
+        "SELECT process, load FROM trace_loads WHERE capture_id = {capture:String}", {"capture": capture}
+    )
     return {str(process): str(load) for process, load in rows.result_rows}
 
 
 def _stale(client: Client, capture: str, current: Mapping[str, str], now_ms: int) -> Stale:
-    found = {}
-    for table in (*TABLES, RANKS):  # the ranks' rows last: they say what the others belong to
-        rows = client.query(
-            f"SELECT DISTINCT process, load FROM {table}_loads WHERE capture_id = {{capture:String}}", {"capture": capture}
-        ).result_rows
-        stale = [(process, load) for process, load in rows if _is_stale(load, current.get(process), now_ms)]
-        if stale:
-            found[table] = stale
+    tables = (*TABLES, RANKS)  # the ranks' rows last: they say what the others belong to
+    there = " UNION ALL ".join(
+        f"SELECT {place} AS place, process, load FROM {table}_loads WHERE capture_id = {{capture:String}} "
+        "GROUP BY process, load"
+        for place, table in enumerate(tables)
+    )
+    found: dict[str, list[tuple[str, str]]] = {}
+    for place, process, load in sorted(client.query(there, {"capture": capture}).result_rows):
+        if _is_stale(load, current.get(process), now_ms):
+            found.setdefault(tables[place], []).append((process, load))
     return found
 
 
