@@ -27,6 +27,20 @@ SELECT * FROM gpu_heatmap(metric = 'gpu_util', since = now() - 3600, until = now
 `metric` is the SI name of any GPU metric that is *kept* (docs/metrics.md); a rollup is used where the step allows.
 """
 
+WINDOWS = """## Windows
+
+Tables of what is kept long after the raw rows are gone: `host_windows_1m` and `_1h`, `job_windows_1m` and `_1h`,
+`fleet_windows_1m` and `_1h`, `gpu_heatmap_1m` and `_1h`, `device_windows_1h`. A window lies in several rows until the
+engine merges them, so always group by its key; a column's type names the function (`DESCRIBE job_windows_1h`). What
+ends in `_seconds` is a value times its seconds, `_known_seconds` the seconds in which it was known; their ratio is the mean.
+
+```sql
+SELECT job_id, window, sum(gpu_seconds) / 3600 AS gpu_hours,
+       sum(gpu_util_seconds) / sum(gpu_util_known_seconds) AS gpu_util, max(rss_bytes_max) AS rss_bytes
+FROM job_windows_1h GROUP BY job_id, window ORDER BY window, job_id
+```
+"""
+
 
 def page(tables: Client) -> str:
     """The page as it should be."""
@@ -35,10 +49,17 @@ def page(tables: Client) -> str:
         columns = ask(tables, f"DESCRIBE {view}")
         lines = [f"| `{name}` | {kind} |" for name, kind, *_ in columns]
         parts.append("\n".join([f"## {view}\n\n{meaning}\n\n| column | type |\n|---|---|", *lines]) + "\n")
-    return "\n".join([*parts, HEATMAP])
+    return "\n".join([*parts, HEATMAP, WINDOWS])
 
 
 def test_the_page_says_what_the_views_have(tables: Client, update: bool) -> None:
     if update:
         PAGE.write_text(page(tables))
     assert PAGE.read_text() == page(tables), "run pytest with --update, and look at what changed"
+
+
+def test_the_query_of_the_windows_can_be_asked(tables: Client) -> None:
+    assert ask(tables, WINDOWS.partition("```sql\n")[2].partition("```")[0]) == []
+    for name in ("host_windows", "job_windows", "fleet_windows", "gpu_heatmap"):
+        for step in ("1m", "1h"):
+            ask(tables, f"DESCRIBE {name}_{step}")
