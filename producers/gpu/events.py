@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from warpmeter.producers.counters import UINT32_MAX
 from warpmeter.producers.gpu import nvml
 from warpmeter.producers.gpu.nvml import Event, Handle, Problem
 
@@ -145,7 +146,7 @@ class Listener:
                 self._now(),
                 heard.index,
                 heard.uuid,
-                event.code,
+                min(event.code, UINT32_MAX),  # NVML has 64 bits for it, a row 32
                 event.gpu_instance,
                 event.compute_instance,
                 heard.bus_id,

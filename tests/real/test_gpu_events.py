@@ -86,6 +86,13 @@ def test_an_xid_has_its_time_its_words_and_its_jobs(host: Host, events: Events) 
     assert events.health == []
 
 
+def test_a_code_beyond_all_codes_stops_no_other(host: Host, events: Events) -> None:
+    host.stub.xid(2, 2**40)
+    host.stub.xid(3, 79)
+    events.wait(lambda: len(events.rows) == 2)
+    assert sorted((row.gpu, row.code) for row in events.rows) == [(2, 2**32 - 1), (3, 79)]
+
+
 def test_the_kernels_log_names_the_process_at_fault(host: Host, events: Events) -> None:
     host.attribution.set_jobs({51: "a", 52: "b"})
     host.stub.gpus[1].set_processes(Process(51), Process(52))
