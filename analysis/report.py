@@ -14,6 +14,7 @@ from warpmeter.analysis.kernels import Kernel, kernels
 from warpmeter.analysis.launches import Launches, launches
 from warpmeter.analysis.links import Links, links
 from warpmeter.analysis.memory import DeviceMemory, memory
+from warpmeter.analysis.modules import ModuleTimes, module_times
 from warpmeter.analysis.operators import OperatorTimes, operators
 from warpmeter.analysis.overview import Overview, overview
 from warpmeter.analysis.roofline import Roofline, roofline
@@ -115,6 +116,7 @@ class RankReport:
     critical_path: CriticalPath | None
     memory: list[DeviceMemory] | None
     stacks: Stacks | None
+    modules: ModuleTimes | None
     overview: Overview | None
     findings: list[Finding]
     steps_wanted: str | None = None
@@ -177,6 +179,7 @@ def report(on: Material, options: Options = Options()) -> RankReport:
         "roofline": attempts.part("roofline", lambda: roofline(trace, on.links, on.steps, options.device)),
         "critical_path": attempts.part("critical path", lambda: critical_path(trace, on.links, on.steps)),
         "memory": attempts.part("memory", lambda: memory(trace, on.links, on.steps).devices),
+        "modules": attempts.part("modules", lambda: module_times(trace, on.links)),
         "overview": attempts.part("overview", lambda: overview(trace, on.sort)),
         "stacks": attempts.part("stacks", lambda: stacks(trace, on.links)),
     }
