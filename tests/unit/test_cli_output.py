@@ -36,6 +36,13 @@ def test_no_name_is_cut_whatever_the_width(
     assert "…" not in printed
 
 
+def test_no_name_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    common.print_table("", ("job",), [("a\x1b[2J\x9b1m\rb [bold]\n日本",)])
+    printed = capsys.readouterr().out
+    assert {"\x1b", "\x9b", "\r"}.isdisjoint(printed)
+    assert all(part in printed for part in (r"a\x1b[2J\x9b1m\rb [bold]", "日本"))
+
+
 def test_nothing_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     common.print_table("", ("a",), [])
     common.print_table("letters", ("a",), [])

@@ -180,8 +180,15 @@ def coloured(state: str) -> Text:
 
 
 def _cell(value: Any) -> Text:
-    """As it is: what hosts and brokers say is never markup."""
-    return value if isinstance(value, Text) else Text("" if value is None else str(value))
+    """As it is: what hosts and brokers say is never markup, and steers no terminal."""
+    return value if isinstance(value, Text) else Text("" if value is None else printable(str(value)))
+
+
+def printable(text: str) -> str:
+    """Text with what a terminal would obey spelled out: whoever starts a process names it."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in text)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
