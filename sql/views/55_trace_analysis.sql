@@ -17,7 +17,7 @@ SELECT
     cost_ns / 1e9 AS cost_seconds,
     mean_ns / 1e9 AS mean_seconds,
     baseline_ns / 1e9 AS baseline_seconds,
-    baseline_weeks >= 2 AND mean_ns > 1.05 * baseline_ns AND mean_ns > baseline_max_ns AS regressed,
+    ifNull(baseline_weeks >= 2 AND mean_ns > 1.05 * baseline_ns AND mean_ns > baseline_max_ns, 0) AS regressed,
     arraySort(groupUniqArray(toString(gpu_model)) OVER same) AS gpu_models,
     arraySort(groupUniqArrayIf(toString(gpu_model), regressed) OVER same) AS regressed_on
 FROM

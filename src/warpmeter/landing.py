@@ -279,7 +279,7 @@ def _stale(client: Client, capture: str, current: Mapping[str, str], now_ms: int
         for place, table in enumerate(tables)
     )
     found: dict[str, list[tuple[str, str]]] = {}
-    for place, process, load in sorted(client.query(there, {"capture": capture}).result_rows):
+    for place, process, load in sorted(map(tuple, client.query(there, {"capture": capture}).result_rows)):
         if _is_stale(load, current.get(process), now_ms):
             found.setdefault(tables[place], []).append((process, load))
     return found

@@ -15,6 +15,12 @@ VIEWS = {
     "job_efficiency": "one row a job: its GPU hours, and how well they were used",
     "idle_gpus": "one row a GPU that does nothing: since when, and who holds it",
     "source_health_now": "the last word of every source of every agent: what could not be read, and why",
+    "capture_summary": "one row a capture that is loaded (traces.md): how its GPUs' time was spent, and who held it up",
+    "kernel_regressions": (
+        "one row a kernel, week, workload and GPU model: its mean duration against the weeks before; "
+        "`regressed` says that it got slower"
+    ),
+    "stragglers": "one row a rank for which the others of its capture waited: how long, and why it was late",
 }
 HEATMAP = """## gpu_heatmap
 
@@ -48,7 +54,7 @@ def page(tables: Client) -> str:
     parts = ["# Views\n\nWhat analysts use; names and meanings stay. Kept current by a test.\n"]
     for view, meaning in VIEWS.items():
         columns = ask(tables, f"DESCRIBE {view}")
-        lines = [f"| `{name}` | {kind} |" for name, kind, *_ in columns]
+        lines = [f"| `{name}` | {' '.join(kind.split())} |" for name, kind, *_ in columns]
         parts.append("\n".join([f"## {view}\n\n{meaning}\n\n| column | type |\n|---|---|", *lines]) + "\n")
     return "\n".join([*parts, HEATMAP, WINDOWS])
 
