@@ -38,7 +38,7 @@ class Document:
     """The JSON of `warpmeter analyze`: ranks in order, what holds of all together, files that gave nothing.
 
     `job` is None for a single trace; `findings` are the job's own, each rank has those of its trace.
-    `diff` is there when an earlier capture was given.
+    `diff` is there when an earlier capture was given, whose files are `before`.
     """
 
     schema_version: int
@@ -46,6 +46,7 @@ class Document:
     job: JobReport | None
     findings: list[Finding]
     failed: list[Failed]
+    before: list[str] = field(default_factory=list)
     diff: Diff | None = None
 
 
@@ -60,12 +61,11 @@ def capture(
     `told` hears file index, bytes done, bytes in all. A file that cannot be analysed is in `failed`, the others go on.
     `keep` is called with each trace that is wanted.
     """
-    several = len(files) > 1
-    named = [file for file in files if _may_be_wanted(file, wanted.ranks)]
+    several = len(files) > 1 or wanted.ranks is not None
     reports: list[RankReport] = []
     extracts: list[RankExtract] = []
     failed: dict[int, Failed] = {}
-    for index, found in work(named, partial(one, wanted=wanted, several=several, keep=keep), told):
+    for index, found in work(files, partial(one, wanted=wanted, several=several, keep=keep), told):
         if isinstance(found, Failed):
             failed[index] = found
         elif found.ranked is not None:
@@ -80,7 +80,8 @@ def capture(
 def compared(before: Document, after: Document) -> Document:
     """The later capture's document, with what changed from the earlier one."""
     failed = [*before.failed, *after.failed]
-    return replace(after, diff=diff(before.ranks, after.ranks), failed=failed)
+    files = [rank.file for rank in before.ranks]
+    return replace(after, diff=diff(before.ranks, after.ranks), before=files, failed=failed)
 
 
 def one(
@@ -102,7 +103,7 @@ def one(
     return Ranked(found)
 
 
-def _may_be_wanted(file: str, ranks: Numbers | None) -> bool:
+def may_be_wanted(file: str, ranks: Numbers | None) -> bool:
     """Whether to open it at all: a name that tells another rank saves the reading."""
     rank = rank_in(file)
     return ranks is None or rank is None or rank in ranks

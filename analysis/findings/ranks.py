@@ -32,7 +32,7 @@ def _stragglers(job: JobReport) -> Iterator[Finding]:
         if not span or each.cost_ns / span < STRAGGLER_SHARE:
             continue
         causes = sorted(each.causes.items(), key=lambda pair: -pair[1])
-        why = f" ({each.cause}: {each.evidence})" if each.cause and each.evidence else ""
+        why = f" ({_words(each.cause)}: {each.evidence})" if each.cause and each.evidence else ""
         yield Finding(
             "straggler_rank",
             f"Rank {each.rank} comes last to {each.last:,} of {count(each.of, 'collective')}, "
@@ -43,11 +43,15 @@ def _stragglers(job: JobReport) -> Iterator[Finding]:
             [
                 number(f"rank {each.rank}: last", each.last),
                 ns(f"rank {each.rank}: late in all", each.late_ns),
-                *(ns(f"more {name}", value) for name, value in causes[:EVIDENCE] if value > 0),
+                *(ns(f"of it {_words(name)}", value) for name, value in causes[:EVIDENCE] if value > 0),
             ],
             "All others wait for it within their collectives. Give it the same work (input, padding, experts), or look "
             "at its host and GPU: clocks, throttling, other processes.",
         )
+
+
+def _words(cause: str) -> str:
+    return cause.replace("_", " ")
 
 
 def _imbalance(job: JobReport) -> Iterator[Finding]:

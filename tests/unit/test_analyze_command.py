@@ -141,6 +141,7 @@ def test_a_diff_names_what_became_slower(trace: Path, tmp_path: Path) -> None:
     (change,) = found["diff"]["kernels"]
     assert (change["name"], change["status"], change["change_ns"]) == ("gemm", "slower", pytest.approx(60_000))
     assert [rank["file"] for rank in found["ranks"]] == [str(later)]
+    assert found["before"] == [str(trace)]
     assert "slower" in run("--diff", trace, later).stdout
 
 
@@ -176,6 +177,28 @@ def test_memory_bounds_how_many_files_are_under_way(tmp_path: Path) -> None:
         assert workers.processes([str(file) for file in files], cpus=8) == expected
     assert workers.processes([str(file) for file in files[:3]], cpus=1) == 1
     assert workers.processes(["s3://bucket/trace.json"], cpus=8) == 1
+
+
+def test_ranks_are_chosen_by_what_traces_or_their_names_tell(tmp_path: Path) -> None:
+    for rank in (0, 1, 3):
+        builder = three_steps()
+        if rank != 3:
+            builder.distributed(rank, 4)
+        builder.write(tmp_path / (f"rank{rank}.json" if rank else "first.json"))
+    assert [rank["rank"] for rank in document(tmp_path / "rank3.json", "--ranks", "3")["ranks"]] == [3]
+    assert [rank["rank"] for rank in document(tmp_path / "first.json", "--ranks", "0-1")["ranks"]] == [0]
+    done = run(tmp_path / "first.json", tmp_path / "rank1.json", "--ranks", "7")
+    assert done.exit_code == 1
+    assert "none of 2 traces is of rank 7" in done.stderr
+
+
+def test_what_is_whole_of_a_damaged_file_is_analysed_and_the_rest_told(tmp_path: Path) -> None:
+    (tmp_path / "cut.json").write_bytes(three_steps().json()[:-100])
+    (rank,) = document(tmp_path / "cut.json")["ranks"]
+    assert rank["gpu_events"] == 17
+    (note,) = rank["notes"]
+    assert note in run(tmp_path / "cut.json").stdout
+    assert note in run(tmp_path / "cut.json", "--json").stderr
 
 
 def test_numbers_and_ranks_are_read_as_people_write_them() -> None:

@@ -72,7 +72,7 @@ def test_a_straggler_is_named_with_what_it_costs_and_why() -> None:
     assert finding.text.startswith("Rank 2 comes last to ")
     assert finding.cost_ns == pytest.approx(27 * MS, abs=4 * MS)
     assert "input" in finding.text
-    assert any(each.what == "more input" and each.unit == "ns" for each in finding.evidence)
+    assert any(each.what == "of it input" and each.unit == "ns" for each in finding.evidence)
 
 
 def test_a_missing_rank_is_named() -> None:

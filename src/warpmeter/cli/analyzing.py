@@ -12,7 +12,7 @@ import msgspec
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from warpmeter.analysis.capture import Document, Keep, Wanted, capture, compared
+from warpmeter.analysis.capture import Document, Keep, Wanted, capture, compared, may_be_wanted
 from warpmeter.analysis.read import TraceError, traces_in
 from warpmeter.analysis.report import Options
 from warpmeter.analysis.selection import Numbers, numbers
@@ -89,8 +89,9 @@ def _captured(patterns: Sequence[str], wanted: Wanted, keep: Keep | None = None)
         raise AnalyzeError(str(error)) from None
     if not files:
         raise AnalyzeError(f"no trace (.json, .json.gz, .json.zst) in {' '.join(patterns)}")
-    with _bar(files) as told:
-        found = capture(files, wanted, told, keep)
+    named = [file for file in files if may_be_wanted(file, wanted.ranks)]
+    with _bar(named) as told:
+        found = capture(named, wanted, told, keep)
     for each in found.failed:
         _tell_failed(each.why)
     if not found.ranks:
@@ -192,8 +193,12 @@ def _show(wish: Wish, document: Document) -> None:
     if wish.as_json:
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
         sys.stdout.buffer.flush()
-    elif wish.csv is None and wish.html is None:
+    if not (wish.as_json or wish.csv or wish.html):
         reporting.show(document, wish.top)
+        return
+    for rank in document.ranks:
+        for note in rank.notes:
+            common.err.print(f"! {rank.file}: {note}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _written(folder: Path, document: Document) -> Sequence[Path]:
