@@ -9,6 +9,9 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from warpmeter.schemas.generated import (
+    capture_commands_pb2,
+    capture_events_pb2,
+    capture_requests_pb2,
     dead_letters_pb2,
     device_samples_pb2,
     gpu_events_pb2,
@@ -74,6 +77,10 @@ _TABLE: Final = (
     Topic("metric-samples", metric_samples_pb2.Envelope, "host", "one value of a scraped Prometheus exporter"),
     Topic("job-events", job_events_pb2.Envelope, "host", "a job's process tree started, runs, ended"),
     Topic("source-health", source_health_pb2.Envelope, "host", "how a source of an agent fares"),
+    # One partition: its consumer group has one active member, which is how the scheduler is elected.
+    Topic("capture-requests", capture_requests_pb2.Envelope, "capture_id", "a capture is asked for, or its end", 1),
+    Topic("capture-commands", capture_commands_pb2.Envelope, "host", "what a host's agent is to capture"),
+    Topic("capture-events", capture_events_pb2.Envelope, "capture_id", "a capture, or a process in it, has a new state"),
     Topic(
         "dead-letters",
         dead_letters_pb2.Envelope,

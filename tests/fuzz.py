@@ -86,17 +86,23 @@ def selected(client: Client, table: str, fields: Sequence[FieldDescriptor]) -> l
     return sorted(tuple(map(str, row)) for row in client.query(f"SELECT {asked} FROM {table}").result_rows)
 
 
+def is_time(field: FieldDescriptor) -> bool:
+    """A number of seconds since the epoch, in a column of milliseconds."""
+    return field.name in ("ts", "traced_from", "traced_until") or field.name.endswith("_at")
+
+
 def _expression(field: FieldDescriptor) -> str:
     name = f"`{field.name}`"
     if field.type == FieldDescriptor.TYPE_DOUBLE:
-        if field.name in ("ts", "started_at"):
-            return f"toString(toUnixTimestamp64Milli({name}))"
+        if is_time(field):
+            return f"ifNull(toString(toUnixTimestamp64Milli({name})), 'None')"
         return f"ifNull(toString(reinterpretAsUInt64({name})), 'None')"
     if field.type in (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES):
         return f"arrayStringConcat(arrayMap(x -> hex(x), {name}), ',')" if field.is_repeated else f"hex({name})"
     if field.is_repeated:
         return f"arrayStringConcat(arrayMap(x -> toString(x), {name}), ',')"
-    return f"ifNull(toString(toUInt64({name})), 'None')"
+    whole = "toInt64" if field.type == FieldDescriptor.TYPE_INT32 else "toUInt64"
+    return f"ifNull(toString({whole}({name})), 'None')"
 
 
 def shown(row: Any, fields: Sequence[FieldDescriptor]) -> Row:
@@ -113,7 +119,7 @@ def _shown(row: Any, field: FieldDescriptor) -> str:
     if isinstance(value, bytes):
         return value.hex().upper()
     if field.type == FieldDescriptor.TYPE_DOUBLE:
-        if field.name in ("ts", "started_at"):
+        if is_time(field):
             return str(math.trunc(value * 1000))
         return str(struct.unpack("<Q", struct.pack("<d", value))[0])
     return str(int(value))

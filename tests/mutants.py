@@ -13,7 +13,10 @@ from warpmeter.consumers.message import Headers
 from warpmeter.schemas.topics import Topic, row_type
 
 T0: Final = 1_800_000_000
-NEEDED: Final = {"host": "", "topic": "", "job_id": "", "name": "metric", "kind": "xid", "state": "raised"}
+NEEDED: Final = {
+    "host": "", "topic": "", "job_id": "", "capture_id": "", "name": "metric", "kind": "xid", "state": "raised",
+    "action": "start",
+}  # fmt: skip
 Value = bytes | None
 Mutation = Callable[[Random, bytes, bytes], Value]
 

@@ -30,7 +30,7 @@ CREDENTIALS: Final = struct.Struct("=iII")
 """`struct ucred`: pid, uid, gid."""
 AT_ONCE: Final = 256
 """Datagrams read from one socket before the other gets its turn."""
-LOOK_S: Final = 1.0
+LOOK_S: Final = 0.25
 FORGET_S: Final = 5.0
 
 DATAGRAMS = selfmetrics.counter("warpmeter_kineto_datagrams_total")

@@ -221,14 +221,18 @@ def _stale_ttls(client: Client, store: Store) -> Iterator[Step]:
             )
 
 
+LONG: Final = ("job_trees", "gpu_events", "capture_requests", "capture_events")
+"""Few rows, that people ask for after years."""
+
+
 def ttl_days(store: Store, table: str) -> int:
     """How many days a table keeps its rows: by its name, rollups of minutes and hours longer than raw rows."""
     table = table.removesuffix("_local")
     if table == "trace_timeline_loads":
         return store.raw_ttl_days
-    if table.endswith("_1h") or table.startswith("trace_") or table in ("job_trees", "gpu_events"):
+    if table.endswith("_1h") or table.startswith("trace_") or table in LONG:
         return store.hour_ttl_days
-    if table.endswith(("_1m", "_last")) or table == "ingest_batches":
+    if table.endswith(("_1m", "_last")) or table in ("ingest_batches", "capture_commands"):
         return store.minute_ttl_days
     return store.raw_ttl_days
 

@@ -22,7 +22,8 @@ GOLDEN: Final = Path(__file__).parent.parent / "golden"
 DESCRIPTORS: Final = GOLDEN / "descriptors.json"
 PAYLOADS: Final = GOLDEN / "payloads"
 VERSIONS: Final = ("v1", "v2")
-YOUNGER: Final = {"v1": ("gpu-processes", "gpu-events")}
+CAPTURES: Final = ("capture-requests", "capture-commands", "capture-events")
+YOUNGER: Final = {"v1": ("gpu-processes", "gpu-events", *CAPTURES), "v2": CAPTURES}
 """Topics that a version did not have."""
 TYPES: Final = {
     number: name.removeprefix("TYPE_").lower()
@@ -34,6 +35,18 @@ IDENTITIES: Final = {
     "gpu-samples": {"gpu_instance", "compute_instance"},
     "gpu-events": {"pid"},
     "metric-samples": {"rate_per_s"},
+    "capture-commands": {"start_at"},
+    "capture-events": {
+        "pid",
+        "rank",
+        "start_at",
+        "traced_from",
+        "traced_until",
+        "bytes",
+        "raw_bytes",
+        "clock_skew_ms",
+        "slowdown_permille",
+    },
     "job-events": {"rank", "world_size"},
     "source-health": {"seconds", "count"},
 }
