@@ -17,12 +17,22 @@ def ordered(values: Int64s, there: Booleans) -> Int64s:
     return np.sort(np.where(there, values, _NEVER), axis=1)
 
 
-def middle(in_order: Int64s, count: Int64s) -> Int64s:
-    """The median of each row's first `count` values, 0 where there is none."""
-    rows = np.arange(len(in_order))
-    low = in_order[rows, np.maximum((count - 1) // 2, 0)]
-    high = in_order[rows, np.minimum(count // 2, np.maximum(count - 1, 0))]
-    return np.where(count > 0, low + (np.where(count > 0, high, low) - low) // 2, 0)
+def others(values: Int64s, there: Booleans) -> Int64s:
+    """For each value the median of the others that are there in its row, 0 where there is none."""
+    count = there.sum(axis=1, keepdims=True) - there
+    filled = np.where(there, values, _NEVER)
+    order = np.argsort(filled, axis=1, kind="stable")
+    in_order = np.take_along_axis(filled, order, axis=1)
+    own = np.empty_like(order)
+    np.put_along_axis(own, order, np.broadcast_to(np.arange(order.shape[1]), order.shape), axis=1)
+    low, high = (_without(in_order, own, there, at) for at in ((count - 1) // 2, count // 2))
+    return np.where(count > 0, low + (high - low) // 2, 0)
+
+
+def _without(in_order: Int64s, own: Places, there: Booleans, at: Int64s) -> Int64s:
+    """The value at a place of each row's order when the own one is taken out of it."""
+    shifted = np.maximum(at, 0) + (there & (own <= at))
+    return np.take_along_axis(in_order, np.minimum(shifted, in_order.shape[1] - 1), axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +91,7 @@ class Arrivals:
     @cached_property
     def late(self) -> Int64s:
         """How much later than the median of the others the last one came."""
-        return self.last - middle(self._sorted, self.count - 1)
+        return self.behind[np.arange(len(self.count)), self.last_column]
 
     @cached_property
     def cost(self) -> Int64s:
@@ -91,9 +101,21 @@ class Arrivals:
     @cached_property
     def late_is_sure(self) -> Booleans:
         """Where the last one was late by more than its clock and those of the others may be wrong by."""
+        return self.behind_is_sure[np.arange(len(self.count)), self.last_column]
+
+    @cached_property
+    def behind(self) -> Int64s:
+        """How much later than the median of the others each one came; below zero for those that came before it."""
+        behind: Int64s = np.where(self.lane.there, self.lane.start - others(self.lane.start, self.lane.there), 0)
+        return behind
+
+    @cached_property
+    def behind_is_sure(self) -> Booleans:
+        """Where a rank was late by more than its clock and those of the others may be wrong by."""
         columns = range(len(self.uncertainty))
-        others = [np.median(np.delete(self.uncertainty, column)) for column in columns]
-        return self.late > (self.uncertainty + np.array(others))[self.last_column]
+        among = np.array([np.median(np.delete(self.uncertainty, column)) for column in columns])
+        sure: Booleans = (self.count > 1)[:, None] & (self.behind > self.uncertainty + among)
+        return sure
 
     @cached_property
     def wait(self) -> Int64s:

@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from warpmeter.analysis.job.arrivals import Arrivals, middle, ordered
+from warpmeter.analysis.job.arrivals import Arrivals, others
 from warpmeter.analysis.job.extract import ACTIVITIES, RankExtract
-from warpmeter.analysis.trace import Booleans, Int64s, Places
+from warpmeter.analysis.trace import Int64s, Places
 
 SLOW: Final = "slow_kernels"
 MORE: Final = "more_kernels"
@@ -23,25 +23,26 @@ TOLD: Final = 60
 
 
 def excess(ranks: Sequence[RankExtract], arrivals: Arrivals, rows: Places) -> dict[str, Int64s]:
-    """For each of these collectives what the last rank did longer than the median of the others, by cause.
+    """For each of these collectives what the last rank did longer than the median of the others, by cause."""
+    late = arrivals.last_column[rows]
+    return {cause: beyond[np.arange(len(rows)), late] for cause, beyond in excesses(ranks, arrivals, rows).items()}
 
-    All 0 where they did not meet in the collective before it in its lane (the first of all has none, or it is not in
-    the last one's trace): nothing tells when they were in step before.
+
+def excesses(ranks: Sequence[RankExtract], arrivals: Arrivals, rows: Places) -> dict[str, Int64s]:
+    """For these collectives (rows) what each rank (columns) did longer than the median of the others, by cause.
+
+    0 where it did not meet others in the collective before it in its lane (the first of all has none, or it is not in
+    its trace): nothing tells when they were in step before.
     """
     lane = arrivals.lane
-    late = arrivals.last_column[rows]
-    place = lane.place[rows]
-    others = lane.follows[rows]
-    known = others[np.arange(len(rows)), late]
-    others[np.arange(len(rows)), late] = False
-    known &= others.any(axis=1)
-    found = {}
+    follows, place = lane.follows[rows], lane.place[rows]
+    known = follows & (follows.sum(axis=1, keepdims=True) > 1)
+    found, usual = {}, {}
     for name in (*ACTIVITIES, "kernels"):
         values = _column(ranks, lane.ranks, place, name)
-        found[name] = _beyond(values, late, others, known)
-    usual = _usual(_column(ranks, lane.ranks, place, "kernels"), others)
-    taken = _usual(_column(ranks, lane.ranks, place, "compute"), others)
-    return _by_cause(found, usual, taken)
+        usual[name] = others(values, follows)
+        found[name] = np.where(known, values - usual[name], 0)
+    return _by_cause(found, usual["kernels"], usual["compute"])
 
 
 def _column(ranks: Sequence[RankExtract], places: Sequence[int], rows: Places, name: str) -> Int64s:
@@ -51,15 +52,6 @@ def _column(ranks: Sequence[RankExtract], places: Sequence[int], rows: Places, n
         values = getattr(ranks[place].collectives, name)
         columns.append(np.where(rows[:, column] >= 0, values[np.maximum(rows[:, column], 0)], 0))
     return np.stack(columns, axis=1).astype(np.int64)
-
-
-def _usual(values: Int64s, others: Booleans) -> Int64s:
-    return middle(ordered(values, others), others.sum(axis=1))
-
-
-def _beyond(values: Int64s, late: Places, others: Booleans, known: Booleans) -> Int64s:
-    own = values[np.arange(len(values)), late]
-    return np.where(known, own - _usual(values, others), 0)
 
 
 def _by_cause(found: Mapping[str, Int64s], usual: Int64s, taken: Int64s) -> dict[str, Int64s]:

@@ -104,16 +104,17 @@ class SkewedCollective:
 
 @dataclass(frozen=True)
 class Straggler:
-    """A rank for which others waited: it came last to `last` of `of` collectives.
+    """A rank that came surely later than the median of the others to `late` of `of` collectives, to `last` as the last.
 
-    `late_ns` is how much later it came than the median of the others, over these; `cost_ns` how much later than the
-    last but one, what the job gains if this rank alone keeps up. `causes` divides `late_ns`: what it did longer than
-    the median of the others since they last met (below zero: shorter); `cause` is the greatest, `evidence` says of
-    what kind in words. `waited_ns` is what it itself waited for others.
+    `late_ns` is how much later, over the former; `cost_ns`, over the latter, how much later than the last but one, what
+    the job gains if this rank alone keeps up. `causes` divides `late_ns`: what it did longer than the median of the
+    others since they last met (below zero: shorter); `cause` is the greatest, `evidence` says of what kind in words.
+    `waited_ns` is what it itself waited for others.
     """
 
     rank: int
     last: int
+    late: int
     of: int
     late_ns: int
     cost_ns: int

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from warpmeter.analysis.job.causes import CAUSES, UNKNOWN, Kernels, evidence, excess, greatest
+from warpmeter.analysis.job.causes import CAUSES, UNKNOWN, Kernels, evidence, excess, excesses, greatest
 from warpmeter.analysis.job.extract import RankExtract
 from warpmeter.analysis.job.groups import Met
 from warpmeter.analysis.job.report import SkewedCollective, Straggler
@@ -14,41 +14,49 @@ from warpmeter.analysis.trace import NONE, Places
 TOLD: Final = 20
 """How many collectives are told one by one."""
 
+AT_ONCE: Final = 8_192
+"""Collectives that are worked on at a time: tables of them and of all ranks are wide."""
+
 
 class _Tally:
     """What one rank's lateness adds up to."""
 
     def __init__(self) -> None:
-        self.last = self.of = self.late = self.cost = self.worst = 0
+        self.last = self.late = self.of = self.late_ns = self.cost_ns = self.worst_ns = 0
         self.causes = dict.fromkeys(CAUSES, 0)
 
 
 def stragglers(ranks: Sequence[RankExtract], found: Sequence[Met], waited: Sequence[int]) -> list[Straggler]:
-    """Ranks that surely came last at least once, the costliest first."""
+    """Ranks that surely came late at least once, the costliest first."""
     tallies = [_Tally() for _ in ranks]
     for lane in found:
-        _count(ranks, lane, tallies)
+        for first in range(0, len(lane.arrivals.count), AT_ONCE):
+            _count(ranks, lane, slice(first, first + AT_ONCE), tallies)
     kernels = Kernels.of(ranks)
     each_one = enumerate(zip(tallies, waited, strict=True))
-    late = [_straggler(ranks, kernels, place, *one) for place, one in each_one if one[0].last]
+    late = [_straggler(ranks, kernels, place, *one) for place, one in each_one if one[0].late]
     return sorted(late, key=lambda each: (-each.cost_ns, -each.late_ns))
 
 
-def _count(ranks: Sequence[RankExtract], lane: Met, tallies: Sequence[_Tally]) -> None:
+def _count(ranks: Sequence[RankExtract], lane: Met, rows: slice, tallies: Sequence[_Tally]) -> None:
+    """Add some rows of a lane to the tallies of its ranks."""
     arrivals = lane.arrivals
-    rows = np.flatnonzero(arrivals.late_is_sure)
-    causes = excess(ranks, arrivals, rows)
+    late = arrivals.behind_is_sure[rows]
+    chosen = np.flatnonzero(late.any(axis=1)) + rows.start
+    late = arrivals.behind_is_sure[chosen]
+    last = late & (arrivals.last_column[chosen][:, None] == np.arange(late.shape[1]))
+    behind = np.where(late, arrivals.behind[chosen], 0)
+    causes = {cause: (beyond * late).sum(axis=0) for cause, beyond in excesses(ranks, arrivals, chosen).items()}
     for column, place in enumerate(arrivals.lane.ranks):
         tally = tallies[place]
-        tally.of += int(arrivals.lane.there[:, column].sum())
-        own = arrivals.last_column[rows] == column
-        late, cost = arrivals.late[rows[own]], arrivals.cost[rows[own]]
-        tally.last += int(own.sum())
-        tally.late += int(late.sum())
-        tally.cost += int(cost.sum())
-        tally.worst = max(tally.worst, int(late.max(initial=0)))
+        tally.of += int(arrivals.lane.there[rows, column].sum())
+        tally.last += int(last[:, column].sum())
+        tally.late += int(late[:, column].sum())
+        tally.late_ns += int(behind[:, column].sum())
+        tally.cost_ns += int(arrivals.cost[chosen][last[:, column]].sum())
+        tally.worst_ns = max(tally.worst_ns, int(behind[:, column].max(initial=0)))
         for cause, beyond in causes.items():
-            tally.causes[cause] += int(beyond[own].sum())
+            tally.causes[cause] += int(beyond[column])
 
 
 def _straggler(ranks: Sequence[RankExtract], kernels: Kernels, place: int, tally: _Tally, waited: int) -> Straggler:
@@ -56,13 +64,14 @@ def _straggler(ranks: Sequence[RankExtract], kernels: Kernels, place: int, tally
     return Straggler(
         rank=ranks[place].rank,
         last=tally.last,
+        late=tally.late,
         of=tally.of,
-        late_ns=tally.late,
-        cost_ns=tally.cost,
-        worst_ns=tally.worst,
+        late_ns=tally.late_ns,
+        cost_ns=tally.cost_ns,
+        worst_ns=tally.worst_ns,
         waited_ns=waited,
         cause=cause,
-        causes={**tally.causes, UNKNOWN: tally.late - sum(tally.causes.values())},
+        causes={**tally.causes, UNKNOWN: tally.late_ns - sum(tally.causes.values())},
         evidence=evidence(kernels, place, cause),
     )
 

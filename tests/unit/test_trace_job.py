@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.jobs import BEGIN, FalseClock, Job
 from tests.traces import FOLDER, needs_traces
 from warpmeter.analysis.job import JobReport, extract, job
+from warpmeter.analysis.job.arrivals import others
 from warpmeter.analysis.job.collectives import bus_factor, dtype_bytes, kind_of
 from warpmeter.analysis.job.report import CollectiveStats
 from warpmeter.analysis.links import links
@@ -217,6 +218,35 @@ def test_two_late_ranks_have_their_own_causes() -> None:
     report = job(training(Job(4, CLOCKS), 20, delay=delay).extracts())
     assert {each.rank: each.cause for each in report.stragglers} == {0: "input", 3: "slow_kernels"}
     assert sum(each.last for each in report.stragglers) == 20
+
+
+def test_ranks_that_are_late_together_are_told_although_none_of_them_alone_costs_much() -> None:
+    """Two of six, as of one slow host: the last is now the one, now the other."""
+
+    def delay(made: Job, rank: int, step: int) -> None:
+        if rank in (2, 5):
+            made.compute(rank, 500_000 + 1_000 * ((step + rank) % 2))
+
+    report = job(training(Job(6, CLOCKS), 20, delay=delay).extracts())
+    assert {each.rank: each.late for each in report.stragglers} == {2: 20, 5: 20}
+    for each in report.stragglers:
+        assert each.late_ns == pytest.approx(20 * 500_500, abs=20_000)
+        assert each.cost_ns < 50_000
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 2**32), rows=st.integers(0, 5), columns=st.integers(1, 7))
+def test_the_median_of_the_others(seed: int, rows: int, columns: int) -> None:
+    chance = np.random.default_rng(seed)
+    values = chance.integers(-20, 20, (rows, columns))
+    there = chance.random((rows, columns)) < 0.7
+    found = others(values, there)
+    for row, column in np.ndindex(rows, columns):
+        if not there[row, column]:
+            continue
+        rest = sorted(values[row, other] for other in range(columns) if there[row, other] and other != column)
+        low, high = (rest[(len(rest) - 1) // 2], rest[len(rest) // 2]) if rest else (0, 0)
+        assert found[row, column] == low + (high - low) // 2
 
 
 def test_being_late_for_having_waited_elsewhere_is_no_fault_of_ones_own() -> None:
