@@ -16,6 +16,7 @@ from warpmeter.producers.out.names import renamed
 from warpmeter.producers.source import Health
 from warpmeter.quantity import bare_name, quantity
 from warpmeter.rows import as_json, fields
+from warpmeter.rows import text as word
 from warpmeter.schemas.metrics import of_topic
 from warpmeter.schemas.topics import TOPICS
 
@@ -33,7 +34,7 @@ def json_line(topic: str, row: Message, dynolog: bool = False) -> str:
 def text(topic: str, row: Message) -> str:
     """One row for people: what it is about, for a state that is not ok why, then its known metrics with units."""
     known = fields(row)
-    about = " ".join(f"{name}={known[name]}" for name in IDENTITY if known.get(name) not in (None, ""))
+    about = " ".join(f"{name}={word(known[name])}" for name in IDENTITY if known.get(name) not in (None, ""))
     why = f": {known['why']}" if known.get("why") and known.get("state") != "ok" else ""
     return "\n".join([f"{topic} {about}{why}".rstrip(), *_metrics(topic, known)])
 
