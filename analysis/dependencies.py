@@ -108,7 +108,7 @@ def _launches(trace: Trace, links: Links, stream: Places) -> _Launches:
     at, _ = launched_at(trace, links)
     thread = _launching_thread(trace, links)
     known = thread >= 0
-    return _Launches(at, known, thread, _latency(trace, stream, at, known))
+    return _Launches(at, known, thread, _latency(trace, links, stream, at, known))
 
 
 def _as_nodes(turns: Places, events: int) -> Places:
@@ -162,9 +162,12 @@ def _later(trace: Trace, first: Places, second: Places) -> Places:
     return np.where(ends[1] > ends[0], second, first)
 
 
-def _latency(trace: Trace, stream: Places, at: Int64s, known: Booleans) -> int | None:
-    """The median time from a launch to its kernel where the stream had nothing else to do."""
-    idle = known & (trace.gpu.kind == Kind.KERNEL) & ((stream < 0) | (trace.gpu.end[stream] <= at))
+def _latency(trace: Trace, links: Links, stream: Places, at: Int64s, known: Booleans) -> int | None:
+    """The median time from a launch to its first kernel where the stream had nothing else to do."""
+    _, first = np.unique(links.call, return_index=True)
+    alone = links.call < 0
+    alone[first] = True  # the others of a graph's launch wait for each other
+    idle = alone & known & (trace.gpu.kind == Kind.KERNEL) & ((stream < 0) | (trace.gpu.end[stream] <= at))
     delays = (trace.gpu.start - at)[idle]
     return int(np.median(delays[delays >= 0])) if (delays >= 0).any() else None
 
@@ -236,7 +239,7 @@ def _guessed_waits(trace: Trace, launches: "_Launches", own: Int64s) -> Places:
     """Without sync events, from calls that make a stream wait, and from time alone.
 
     The candidate is the event of the same device that ended last before this one began, if it was on another stream and
-    launched earlier. It counts where some thread made a stream wait for an event since the last launch to this stream.
+    not launched later. It counts where some thread made a stream wait for an event since the last launch to this one.
     It counts, too, where this event had been launched and its stream been idle (`own`: since when both) for longer than
     a launch takes, and it began within that time after the candidate's end.
     """
@@ -249,7 +252,7 @@ def _guessed_waits(trace: Trace, launches: "_Launches", own: Int64s) -> Places:
     latency = launches.latency_ns or 0
     evident = (waited <= latency) & (trace.gpu.start - own > latency)
     fit = (last >= 0) & (device[source] == device) & (trace.gpu.stream[source] != trace.gpu.stream)
-    fit &= launches.known & launches.known[source] & (launches.at[source] < launches.at)
+    fit &= launches.known & launches.known[source] & (launches.at[source] <= launches.at)  # of one graph: equal
     fit &= evident | _armed(trace, launches)
     found[fit] = source[fit]
     return found

@@ -104,6 +104,7 @@ class Oracle:
             each.start - each.launch
             for each in self.events
             if each.kind == 0 and each.launch is not None and self.idle(each) and each.start >= each.launch
+            if self.is_first_of_its_call(each)
         ]
         self.latency = int(statistics.median(delays)) if delays else 0
         for each in self.events:
@@ -127,6 +128,10 @@ class Oracle:
         rows = [each for each in self.events[: event.index] if (each.device, each.stream) == same]
         return max(rows, key=lambda each: (each.end, each.index), default=None)
 
+    def is_first_of_its_call(self, event: Event) -> bool:
+        call = self.joined.call
+        return int(call[event.index]) < 0 or call[event.index] not in call[: event.index]
+
     def idle(self, event: Event) -> bool:
         before = self.earlier(event)
         return before is None or (event.launch is not None and before.end <= event.launch)
@@ -145,7 +150,7 @@ class Oracle:
         other = max(rows, key=lambda each: (each.end, each.index), default=None)
         if other is None or other.stream == event.stream or event.launch is None or other.launch is None:
             return None
-        if other.launch >= event.launch:
+        if other.launch > event.launch:
             return None
         ready = max(event.launch + self.latency, event.before.end if event.before is not None else event.launch)
         evident = event.start - other.end <= self.latency and event.start - ready > self.latency

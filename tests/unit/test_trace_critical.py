@@ -162,6 +162,24 @@ def test_an_idle_stream_that_begins_when_another_ends_waited_for_it() -> None:
     assert categories(path) == {"host": 20, "launch": 30, "communication": 500, "gpu_wait": 5, "computation": 50}
 
 
+def test_branches_of_a_graph() -> None:
+    """One launch, two streams: the second stream's kernel begins when the first's has ended, the last one likewise."""
+    builder = TraceBuilder()
+    builder.step(1, 0, 100)
+    builder.launch("before", (0, 2), (30, 20))
+    graph = builder.call("cudaGraphLaunch", 20, 5)
+    builder.kernel("a", 52, 100, stream=7, correlation=graph)
+    builder.kernel("b", 153, 100, stream=9, correlation=graph)
+    builder.kernel("c", 254, 100, stream=7, correlation=graph)
+    path = found(builder.build())
+    assert [(part.name, part.start_ns) for part in path.parts if part.category == "computation"] == [
+        ("a", 52),
+        ("b", 153),
+        ("c", 254),
+    ]
+    assert categories(path) == {"host": 20, "launch": 32, "computation": 300, "gpu_wait": 2}
+
+
 def test_the_backward_threads_work_is_the_paths() -> None:
     builder = TraceBuilder()
     builder.step(1, 0, 1_000)

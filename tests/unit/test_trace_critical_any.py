@@ -26,11 +26,16 @@ def traces(draw: st.DrawFn) -> TraceBuilder:
         call = (draw(times), draw(lengths))
         start = draw(st.one_of(times, st.integers(call[0], call[0] + 50)))
         place = {"stream": draw(st.sampled_from([7, 20])), "device": draw(st.sampled_from([0, 0, 0, 1]))}
-        what = draw(st.sampled_from(["launch", "launch", "launch", "copy", "lost"]))
+        what = draw(st.sampled_from(["launch", "launch", "launch", "graph", "copy", "lost"]))
         thread = draw(st.sampled_from([0, 0, 1, 2]))
         if what == "launch":
             name = draw(st.sampled_from(KERNELS))
             builder.launch(name, call, (start, draw(lengths)), thread=thread, **place)
+        elif what == "graph":
+            graph = builder.call("cudaGraphLaunch", *call, thread=thread)
+            for _ in range(draw(st.integers(2, 3))):
+                stream = draw(st.sampled_from([7, 20]))
+                builder.kernel("add", draw(times), draw(lengths), stream=stream, correlation=graph)
         elif what == "copy":
             correlation = builder.call("cudaMemcpyAsync", *call, thread=thread)
             builder.copy(start, draw(lengths), correlation=correlation, stream=place["stream"], device=place["device"])
