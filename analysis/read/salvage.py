@@ -15,7 +15,9 @@ LONGEST: Final = 64 << 20
 _FIRST_LOOK: Final = 1 << 20
 _SMALL: Final = 512
 _BLANK: Final = re.compile(rb"\s*+")
-_AFTER: Final = re.compile(rb"\s*+(?:(,)\s*+(\])?|(\]))")
+_AFTER: Final = re.compile(rb"\s*+(,)?")
+_NO_END: Final = re.compile(rb"\]\s*+,?\s*+\{")
+"""A bracket with an event behind it ends nothing."""
 
 
 class State(Enum):
@@ -70,8 +72,7 @@ class Salvage:
             return State.OPEN if self._window.more() else State.BROKEN_OFF
         first = self._window.text[self._at]
         if first == ord("]"):
-            self._at += 1
-            return State.CLOSED
+            return self._closed()
         end = self._end() if first == ord("{") else None
         if end is None:
             return self._lost()
@@ -98,16 +99,31 @@ class Salvage:
         return None
 
     def _after(self) -> State:
+        """Goes past the comma behind an event."""
         self._window.fill(self._at + _SMALL)
-        follows = _AFTER.match(self._window.text, self._at)
-        if follows is None:
-            blank = _BLANK.match(self._window.text, self._at)
-            at_end = blank is not None and blank.end() == len(self._window.text)
-            if at_end:
-                return self._after() if self._window.more() else State.BROKEN_OFF
-            return self._lost()
+        text = self._window.text
+        follows = _AFTER.match(text, self._at)
+        assert follows is not None  # it takes nothing, too
+        if follows[1]:
+            self._at = follows.end()
+            return State.OPEN
+        if follows.end() == len(text):
+            return self._after() if self._window.more() else State.BROKEN_OFF
         self._at = follows.end()
-        return State.OPEN if follows[1] and not follows[2] else State.CLOSED
+        if text[self._at] == ord("]"):
+            return self._closed()
+        return State.OPEN if text[self._at] == ord("{") else self._lost()
+
+    def _closed(self) -> State:
+        """Goes past a closing bracket."""
+        self._window.fill(self._at + _SMALL)
+        no_end = _NO_END.match(self._window.text, self._at)
+        if no_end:
+            self._odd[NO_EVENT] += 1
+            self._at = no_end.end() - 1
+            return State.OPEN
+        self._at += 1
+        return State.CLOSED
 
     def _lost(self) -> State:
         """Counts what is here as an odd event and goes to the next that may be one."""
