@@ -104,8 +104,9 @@ class RankExtract:
 def extract(trace: Trace, links: Links, rank: int | None = None) -> RankExtract:
     """What the job's analysis needs of one rank; `rank` where the trace itself does not tell it."""
     known = trace.rank if rank is None or trace.distributed is not None else rank
-    busy = _Activities.of(trace, with_host=True)
-    own = busy if not len(trace.gpu) else _Activities.of(trace, with_host=False)
+    hosted = bool(_named(trace, trace.annotations, HOST_COLLECTIVE).any())
+    busy = _Activities.of(trace, with_host=hosted)
+    own = _Activities.of(trace, with_host=False) if hosted and len(trace.gpu) else busy
     rows, meetings = _rows(trace, links, known)
     numbers, starts, step_ns = _steps(trace)
     told = trace.distributed
@@ -138,8 +139,9 @@ def _named(trace: Trace, spans: Spans, pattern: re.Pattern[str]) -> Booleans:
     return names[spans.name] if len(spans) else np.zeros(0, np.bool_)
 
 
-def _union(spans: Spans) -> Intervals:
-    return union(spans.start, spans.end)
+def _union(spans: Spans, where: Booleans) -> Intervals:
+    start = spans.start[where]
+    return union(start, start + spans.duration[where])
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,14 +160,14 @@ class _Activities:
         """`with_host`: collectives that the host carries out are communication too."""
         comm = communicates(trace)
         kernels = trace.gpu.kind == Kind.KERNEL
-        comm_all = _union(trace.gpu.take(comm))
+        comm_all = _union(trace.gpu, comm)
         if with_host:
-            comm_all |= _union(trace.annotations.take(_named(trace, trace.annotations, HOST_COLLECTIVE)))
-        compute = _union(trace.gpu.take(kernels & ~comm)) if len(trace.gpu) else _host_compute(trace)
-        copies = _union(trace.gpu.take(~kernels))
+            comm_all |= _union(trace.annotations, _named(trace, trace.annotations, HOST_COLLECTIVE))
+        compute = _union(trace.gpu, kernels & ~comm) if len(trace.gpu) else _host_compute(trace)
+        copies = _union(trace.gpu, ~kernels)
         covered = compute | comm_all
-        waits = _union(trace.annotations.take(_named(trace, trace.annotations, INPUT)))
-        waits |= _union(trace.operators.take(_named(trace, trace.operators, INPUT)))
+        waits = _union(trace.annotations, _named(trace, trace.annotations, INPUT))
+        waits |= _union(trace.operators, _named(trace, trace.operators, INPUT))
         busy = covered | copies
         return cls(compute, comm_all, comm_all - compute, copies - covered, busy, waits - busy)
 
@@ -199,7 +201,7 @@ class _Activities:
             compute_ns=self.compute.length,
             comm_ns=self.comm_all.length,
             exposed_comm_ns=self.communication.length,
-            mem_ns=_union(trace.gpu.take(trace.gpu.kind != Kind.KERNEL)).length,
+            mem_ns=_union(trace.gpu, trace.gpu.kind != Kind.KERNEL).length,
             idle_ns=span - self.busy.length,
             input_ns=within.length,
             kernels=int((trace.gpu.kind == Kind.KERNEL).sum()),
@@ -211,7 +213,7 @@ class _Activities:
 def _host_compute(trace: Trace) -> Intervals:
     """On a rank without a GPU: when operators ran that neither communicate nor fetch input."""
     other = re.compile(rf"c10d::|record_param_comms|{INPUT.pattern}")
-    return _union(trace.operators.take(~_named(trace, trace.operators, other)))
+    return _union(trace.operators, ~_named(trace, trace.operators, other))
 
 
 def _kernels_between(trace: Trace, begin: Int64s, end: Int64s) -> Int64s:
@@ -252,8 +254,8 @@ def _gpu_meetings(trace: Trace, links: Links, rank: int) -> Found:
     outer = _outer(trace, links, operator)
     inputs = np.where(outer >= 0, trace.operators.inputs[outer], NONE) if len(trace.operators) else outer
     around = np.where(outer >= 0, trace.operators.name[outer], NONE) if len(trace.operators) else outer
-    silent = np.where(said < 0, np.stack([gpu.stream, inputs]), 0)
-    keys = np.stack([gpu.name, said, around, *silent], axis=1).astype(np.int64)
+    silent = np.where(said < 0, np.stack([around, gpu.stream, inputs]), 0)
+    keys = np.stack([gpu.name, said, *silent], axis=1).astype(np.int64)
     distinct, which = np.unique(keys, axis=0, return_inverse=True)
     groups = {group.name: group for group in _groups(trace)}
     found = [_of_kernel(trace, tuple(row), groups, rank) for row in distinct.tolist()]
@@ -348,12 +350,14 @@ def _steps(trace: Trace) -> tuple[Int64s, Int64s, int | None]:
 
 
 def _kernel_totals(trace: Trace) -> dict[str, tuple[int, int]]:
-    kernels = trace.gpu.take((trace.gpu.kind == Kind.KERNEL) & ~communicates(trace))
-    names, which, counts = np.unique(kernels.name, return_inverse=True, return_counts=True)
-    totals = np.zeros(len(names), np.int64)
-    np.add.at(totals, which, kernels.duration)
-    each = zip(names.tolist(), counts.tolist(), totals.tolist(), strict=True)
-    return {trace.names[name]: (count, total) for name, count, total in each}
+    where = (trace.gpu.kind == Kind.KERNEL) & ~communicates(trace)
+    name = trace.gpu.name[where]
+    counts = np.bincount(name)
+    totals = np.zeros(len(counts), np.int64)
+    np.add.at(totals, name, trace.gpu.duration[where])
+    found = np.flatnonzero(counts)
+    each = zip(found.tolist(), counts[found].tolist(), totals[found].tolist(), strict=True)
+    return {trace.names[place]: (count, total) for place, count, total in each}
 
 
 def _host(trace: Trace) -> str | None:
