@@ -29,8 +29,15 @@ def _step(builder: TraceBuilder, number: int, at: int, name: str) -> None:
     builder.memory(at + 1_500, 1 << 20, address=7, allocated=(1 << 30) + (1 << 20), reserved=1 << 31)
     builder.memory(at + 800_000, -(1 << 20), address=7, allocated=1 << 30, reserved=1 << 31)
     builder.operator("record_param_comms", at + 60_000, 20_000)
-    told: dict[str, Any] = {"collective": "allreduce", "dtype": "Float", "in_elements": 1 << 20, "out_elements": 1 << 20}
-    told |= {"group": "0", "group_description": "default_pg", "group_size": 2, "group_ranks": "[0, 1]"}
+    told: dict[str, Any] = {
+        "collective": "allreduce",
+        "dtype": "Float",
+        "group": "0",
+        "group_description": "default_pg",
+        "group_size": 2,
+        "group_ranks": "[0, 1]",
+    }
+    told |= {"in_elements": 1 << 20, "out_elements": 1 << 20}
     builder.launch("ncclDevKernel_AllReduce", (at + 62_000, 5_000), (at + 70_000, 90_000), stream=9, **told)
     copied = builder.call("cudaMemcpyAsync", at + 100_000, 4_000)
     builder.copy(at + 170_000, 30_000, bytes=1 << 24, correlation=copied)

@@ -18,6 +18,9 @@ TEMPLATES: Final = Path(__file__).parent / "templates"
 NODES: Final = 20_000
 """Nodes of flame graphs that a page carries, over all its ranks."""
 
+ROWS: Final = 2000
+"""Rows of each table that a page carries, over all its ranks; at least 40 a rank."""
+
 SPREAD: Final[Mapping[str, str]] = {
     "duration_ns": "host time",
     "work.busy_ns": "its GPU work",
@@ -47,6 +50,8 @@ def render(document: Document, version: str = __version__) -> str:
             js=Markup((TEMPLATES / "page.js").read_text("utf-8")),
             version=version,
             most_nodes=max(500, NODES // max(1, many)),
+            most_lanes=40 if many <= 8 else 6,
+            most_rows=max(40, ROWS // max(1, many)),
             spread_figures=SPREAD,
         )
     )

@@ -1,6 +1,7 @@
 """The report as text: complete, self-contained, and nothing in it that a trace may break."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from warpmeter.analysis.page import render
 from warpmeter.analysis.page.flames import flame
 from warpmeter.analysis.read import read
 from warpmeter.analysis.stacks import SMALLER, stacks
+from warpmeter.cli.analyzing import AnalyzeError, Wish, run
 
 EMPTY = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta"}
 
@@ -93,6 +95,23 @@ def test_names_out_of_a_trace_stay_text(tmp_path: Path) -> None:
     assert "49" not in text.split("&#34;&amp;", 1)[1][:10]
     embedded = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', text, re.S)
     assert HOSTILE in msgspec.json.decode(embedded[0])["t"]
+
+
+def test_many_ranks_make_no_endless_page(tmp_path: Path) -> None:
+    found = capture([str(training(rank=0).write(tmp_path / "rank0.json"))])
+    kernels = [replace(found.ranks[0].kernels[0], name=f"k{i}", short_name=f"k{i}") for i in range(300)]
+    many = replace(found, ranks=[replace(found.ranks[0], kernels=kernels)] * 64)
+    text = render(many)
+    assert len(text) < 64 * 150_000
+    assert text.count("The first 40 of 300") == 64
+
+
+def test_the_command_writes_it(tmp_path: Path) -> None:
+    trace, page = training(rank=0).write(tmp_path / "rank0.json"), tmp_path / "report.html"
+    assert run(Wish((str(trace),), html=page)) == 0
+    assert "Findings" in parsed(page.read_text("utf-8")).headings
+    with pytest.raises(AnalyzeError, match="cannot be written"):
+        run(Wish((str(trace),), html=tmp_path / "nowhere" / "report.html"))
 
 
 @pytest.mark.parametrize("what", ["nothing", "host alone", "gpu alone"])
