@@ -146,6 +146,40 @@ class Oracle:
         event.by_host = late
 
     def waited_for(self, event: Event) -> Event | None:
+        told = self.told()
+        return self.guessed(event) if told is None else told.get(event.index)
+
+    def told(self) -> dict[int, Event] | None:
+        """What the profiler's sync events say, None where there are none."""
+        waits, found = self.trace.waits, dict[int, Event]()
+        rows = [i for i, name in enumerate(waits.name.tolist()) if self.trace.names[name] == "Stream Wait Event"]
+        if not rows or not len(self.trace.calls):
+            return None
+        calls = {number: start for number, start in zip(*self.correlations(), strict=True) if number >= 0}
+        for i in rows:
+            wait, record = int(waits.correlation[i]), int(waits.on_correlation[i])
+            if wait not in calls or record not in calls or waits.on_stream[i] < 0:
+                continue
+            device = int(waits.device[i])
+            after = [each for each in self.launched(device, int(waits.stream[i])) if each[0] >= calls[wait]]
+            upto = [each for each in self.launched(device, int(waits.on_stream[i])) if each[0] <= calls[record]]
+            if after and upto:
+                target, source = after[0][1], self.events[upto[-1][1]]
+                if target not in found or source.end >= found[target].end:
+                    found[target] = source
+        return found
+
+    def correlations(self) -> tuple[list[int], list[int]]:
+        """Of all calls, and when they began; the last first, so that of equal ones the first counts."""
+        calls = self.trace.calls
+        return calls.correlation.tolist()[::-1], calls.start.tolist()[::-1]
+
+    def launched(self, device: int, stream: int) -> list[tuple[int, int]]:
+        """Launches to a stream in order, with their events' places."""
+        rows = [each for each in self.events if (each.device, each.stream) == (device, stream)]
+        return sorted((each.launch, each.index) for each in rows if each.launch is not None)
+
+    def guessed(self, event: Event) -> Event | None:
         rows = [each for each in self.events if each.device == event.device and each.end <= event.start]
         other = max(rows, key=lambda each: (each.end, each.index), default=None)
         if other is None or other.stream == event.stream or event.launch is None or other.launch is None:

@@ -43,10 +43,20 @@ def traces(draw: st.DrawFn) -> TraceBuilder:
             builder.kernel(draw(st.sampled_from(KERNELS)), start, draw(lengths), **place)
     for _ in range(draw(st.integers(0, 5))):
         builder.call(draw(st.sampled_from(CALLS)), draw(times), draw(lengths), thread=draw(st.sampled_from([0, 1, 2])))
+    for _ in range(draw(st.sampled_from([0, 0, 1, 3]))):
+        between_streams(draw, builder)
     for _ in range(draw(st.integers(0, 5))):
         thread = draw(st.sampled_from([0, 1, 2]))
         builder.operator(BACKWARD if thread == 2 else "aten::mul", draw(times), draw(lengths), thread=thread)
     return builder
+
+
+def between_streams(draw: st.DrawFn, builder: TraceBuilder) -> None:
+    """A stream waits for what was recorded on another, and the profiler says so."""
+    record = builder.call("cudaEventRecord", draw(times), 1)
+    wait = builder.call("cudaStreamWaitEvent", draw(times), 1)
+    stream, other = draw(st.sampled_from([(7, 20), (20, 7), (7, 7)]))
+    builder.wait("Stream Wait Event", 0, 1, stream=stream, correlation=wait, on_stream=other, on_correlation=record)
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
