@@ -9,6 +9,9 @@ from warpmeter.analysis.words import count, duration, percent
 
 STRAGGLER_SHARE: Final = 0.02
 """Of the mean span: what the job would gain if the rank alone kept up."""
+TOGETHER_SHARE: Final = 0.05
+TOGETHER_OF: Final = 0.5
+"""To so large a share of the collectives it must come late: jitter makes each rank late at times."""
 IMBALANCE: Final = 0.1
 SLOW_LINK_SHARE: Final = 0.3
 SLOW_LINK_OF_SPAN: Final = 0.05
@@ -18,7 +21,7 @@ NAMED: Final = 8
 
 def job_findings(job: JobReport) -> list[Finding]:
     """What stands out between the ranks, what costs most first; a missing rank last."""
-    found = [*_stragglers(job), *_imbalance(job), *_slow_links(job), *_missing(job)]
+    found = [*_stragglers(job), *_late_together(job), *_imbalance(job), *_slow_links(job), *_missing(job)]
     return sorted(found, key=lambda each: (-each.cost_ns, each.id))
 
 
@@ -48,6 +51,32 @@ def _stragglers(job: JobReport) -> Iterator[Finding]:
             "All others wait for it within their collectives. Give it the same work (input, padding, experts), or look "
             "at its host and GPU: clocks, throttling, other processes.",
         )
+
+
+def _late_together(job: JobReport) -> Iterator[Finding]:
+    """Ranks none of which costs much alone, for the others of them would be waited for."""
+    span = _span(job)
+    late = [
+        each
+        for each in job.stragglers
+        if span and each.cost_ns / span < STRAGGLER_SHARE and each.late_ns / span >= TOGETHER_SHARE
+        if each.late >= TOGETHER_OF * each.of
+    ]
+    if len(late) < 2:
+        return
+    worst = max(late, key=lambda each: each.late_ns)
+    named = ", ".join(str(each.rank) for each in late[:NAMED]) + (" and more" if len(late) > NAMED else "")
+    why = f" ({_words(worst.cause)}: {worst.evidence})" if worst.cause and worst.evidence else ""
+    yield Finding(
+        "straggler_ranks",
+        f"{len(late)} ranks come late together, {named}: rank {worst.rank} to {worst.late:,} of "
+        f"{count(worst.of, 'collective')}, {percent(worst.late_ns / span)} of the time in all{why}",
+        worst.late_ns / span,
+        "ratio",
+        worst.late_ns,
+        [ns(f"rank {each.rank}: late in all", each.late_ns) for each in late[:EVIDENCE]],
+        "The others wait for the last of them. Look for what they share: a host, a switch, a stage, larger inputs.",
+    )
 
 
 def _words(cause: str) -> str:

@@ -48,6 +48,15 @@ def test_it_runs_outside_the_checkout(python: Path, tmp_path: Path) -> None:
     assert {"host-samples", "device-samples"} <= {row["topic"] for row in rows}
 
 
+def test_it_analyses_a_trace_and_writes_the_page(python: Path, tmp_path: Path) -> None:
+    kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 1, "dur": 2, "args": {"device": 0, "stream": 7}}
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": [kernel]}))
+    words = ("analyze", "trace.json", "--json", "--html", "report.html")
+    found = json.loads(run(python, "-m", "warpmeter", *words, cwd=tmp_path))
+    assert found["ranks"][0]["busy_ns"] == 2000
+    assert "gemm" in (tmp_path / "report.html").read_text()
+
+
 def test_it_carries_what_is_not_code(python: Path, tmp_path: Path) -> None:
     code = (
         "from warpmeter import migrate, queries\n"

@@ -10,7 +10,7 @@ from warpmeter.analysis.report import IdleCauses, RankReport
 from warpmeter.analysis.schema import TARGET, text
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "analysis.md"
-OF_RANKS = ("straggler_rank", "load_imbalance", "slow_link", "missing_ranks")
+OF_RANKS = ("straggler_rank", "straggler_ranks", "load_imbalance", "slow_link", "missing_ranks")
 
 
 def test_the_schema_is_that_of_the_code() -> None:

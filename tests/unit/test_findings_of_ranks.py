@@ -33,6 +33,18 @@ def straggler_rank() -> Job:
     return made
 
 
+def straggler_ranks() -> Job:
+    """Ranks 1 and 4 wait for their input, equally long."""
+    made = Job(6)
+    for _ in range(10):
+        for rank in range(6):
+            if rank in (1, 4):
+                made.host(rank, 3 * MS, loader=True)
+            made.compute(rank, 10 * MS)
+        made.meet(transfer=1 * MS)
+    return made
+
+
 def load_imbalance() -> Job:
     """Rank 1 has more to do, and nobody waits for it."""
     made = Job(4)
@@ -62,7 +74,7 @@ def test_ranks_that_do_alike_give_no_finding() -> None:
     assert found(even()) == []
 
 
-@pytest.mark.parametrize("made", [straggler_rank, load_imbalance, slow_link])
+@pytest.mark.parametrize("made", [straggler_rank, straggler_ranks, load_imbalance, slow_link])
 def test_each_finding_is_provoked_alone(made: Callable[[], Job]) -> None:
     assert [each.id for each in found(made())] == [made.__name__]
 
@@ -73,6 +85,12 @@ def test_a_straggler_is_named_with_what_it_costs_and_why() -> None:
     assert finding.cost_ns == pytest.approx(27 * MS, abs=4 * MS)
     assert "input" in finding.text
     assert any(each.what == "of it input" and each.unit == "ns" for each in finding.evidence)
+
+
+def test_ranks_that_are_late_together_are_named_together() -> None:
+    (finding,) = found(straggler_ranks())
+    assert finding.text.startswith("2 ranks come late together, 1, 4: rank ")
+    assert [each.what for each in finding.evidence] == ["rank 1: late in all", "rank 4: late in all"]
 
 
 def test_a_missing_rank_is_named() -> None:
