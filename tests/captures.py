@@ -1,8 +1,10 @@
 """Rows of analysed traces, written by hand: what `landing` takes, small and with known sums."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
+from tests.tracebuilder import TraceBuilder
 from warpmeter.landing import RANKS, Columns, Process, Tables
 
 QUERIES: Final = (
@@ -53,3 +55,21 @@ def tables(kernels: Sequence[Mapping[str, Any]], events: int = 3, **rank: Any) -
         "trace_kernels": [columns(kernels)],
         "trace_timeline": [columns([event(10 * number) for number in range(events)])],
     }
+
+
+def two_ranks(folder: Path) -> list[Path]:
+    """Traces of two ranks: rank 1 computes 300 µs longer before each of four collectives, which end together."""
+    paths = []
+    for rank in (0, 1):
+        built = TraceBuilder(base_ns=NOON_NS)
+        built.distributed(rank, 2)
+        for number in range(4):
+            start, compute = 1_000_000 * number, 100_000 + 300_000 * rank
+            built.kernel("gemm", start, compute)
+            built.kernel(
+                "ncclDevKernel_AllReduce_Sum_f32_RING_LL", start + compute, 500_000 - compute, stream=20,
+                collective="allreduce", in_elements=1000, out_elements=1000, dtype="Float", group="0", group_size=2,
+                group_ranks=[0, 1],
+            )  # fmt: skip
+        paths.append(built.write(folder / f"rank{rank}.json"))
+    return paths

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.captures import two_ranks
 from tests.tables import ask, one
-from tests.tracebuilder import TraceBuilder
 from tests.traces import needs_traces, references
 from warpmeter import landing
 from warpmeter.analysis import rows
@@ -21,7 +21,6 @@ from warpmeter.settings import Store
 from warpmeter.store import Client, connect
 
 REAL = {name: path for name, path, _ in references()}
-NOON = 1_790_000_000_000_000_000
 
 
 def analysed(path: Path) -> tuple[Material, RankReport]:
@@ -67,7 +66,9 @@ def test_a_real_trace_reads_in_sql_as_in_its_report(client: Client, store: Store
         (k.name, k.count, k.total_ns, k.min_ns, k.max_ns, k.p50_ns, k.share, k.operators[0].name if k.operators else "")
         for k in about.kernels
     )
-    streams = "SELECT device, stream, gpu_events, busy_ns, host_wait_ns FROM trace_streams WHERE capture_id = {c:String}"
+    streams = (
+        "SELECT device, stream, gpu_events, busy_ns, host_wait_ns FROM trace_streams WHERE capture_id = {c:String}"
+    )
     assert sorted(ask(client, streams, c=name)) == sorted(
         (s.device, s.stream, s.gpu_events, s.busy_ns, s.idle.host_wait_ns) for s in about.streams
     )
@@ -86,9 +87,7 @@ def test_a_real_trace_reads_in_sql_as_in_its_report(client: Client, store: Store
 def test_operators_and_memory_of_a_real_trace(client: Client, store: Store, name: str) -> None:
     on, about = analysed(REAL[name])
     land(client, store, f"{name}/operators", [(on, about)])
-    sql = (
-        "SELECT sum(cpu_self_ns), sum(gpu_self_ns), count() FROM trace_ops WHERE capture_id = {c:String} AND NOT by_shape"
-    )
+    sql = "SELECT sum(cpu_self_ns), sum(gpu_self_ns), count() FROM trace_ops WHERE capture_id = {c:String} AND NOT by_shape"
     assert about.operators is not None
     told = about.operators
     own = sum(each.cpu_self_ns for each in told.by_name), sum(each.gpu_self_ns for each in told.by_name)
@@ -101,28 +100,8 @@ def test_operators_and_memory_of_a_real_trace(client: Client, store: Store, name
     assert sorted(ask(client, memory, c=f"{name}/operators")) == sorted(devices)
 
 
-def two_ranks(folder: Path) -> list[tuple[Material, RankReport]]:
-    """Rank 1 computes 300 ns longer before each of four collectives."""
-    found = []
-    for rank in (0, 1):
-        built = TraceBuilder(base_ns=NOON)
-        built.distributed(rank, 2)
-        for number in range(4):
-            start, compute = 1_000_000 * number, 100_000 + 300_000 * rank
-            built.kernel("gemm", start, compute, stream=7)
-            built.kernel(
-                "ncclDevKernel_AllReduce_Sum_f32_RING_LL", start + compute, 500_000 - compute, stream=20,
-                collective="allreduce", in_elements=1000, out_elements=1000, dtype="Float", group="0", group_size=2,
-                group_ranks=[0, 1],
-            )  # fmt: skip
-        path = folder / f"rank{rank}.json"
-        built.write(path)
-        found.append(analysed(path))
-    return found
-
-
 def test_a_straggler_is_in_the_collectives_rows(client: Client, store: Store, tmp_path: Path) -> None:
-    ranks = two_ranks(tmp_path)
+    ranks = [analysed(path) for path in two_ranks(tmp_path)]
     land(client, store, "straggler", ranks)
     told = job([extract(on.trace, on.links) for on, _ in ranks]).stragglers
     sql = (
@@ -134,9 +113,7 @@ def test_a_straggler_is_in_the_collectives_rows(client: Client, store: Store, tm
         (each.rank, each.last, each.late_ns, each.cost_ns, each.worst_ns, each.waited_ns) for each in told
     ]
     assert found[0][0] == 1
-    both = (
-        "SELECT seq, meeting, met, bytes, kind, transfer_ns, wait_ns FROM trace_collectives WHERE capture_id = 'straggler'"
-    )
+    both = "SELECT seq, meeting, met, bytes, kind, transfer_ns, wait_ns FROM trace_collectives WHERE capture_id = 'straggler'"
     by_rank = [ask(client, f"{both} AND rank = {rank} ORDER BY seq") for rank in (0, 1)]
     assert [row[:6] for row in by_rank[0]] == [row[:6] for row in by_rank[1]]
     assert by_rank[0][0][1:6] == (0, 2, 4000, "all_reduce", 100_000)
