@@ -1,5 +1,6 @@
 """Prometheus pages: what is published of them, rates and resets, limits, labels, and pages that are none."""
 
+import gc
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -357,3 +358,10 @@ def test_each_endpoint_is_a_source_of_its_kind() -> None:
     assert [(each.name, each.topic, each.period_s) for each in found if each.name.startswith("scrape")] == [
         ("scrape/a", "metric-samples", 5.0), ("scrape/b", "device-samples", 5.0), ("scrape/c", "gpu-samples", 5.0),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", [b"up 1\n", b"<html>\n"])
+def test_garbage_is_collected_again_after_a_page(body: bytes) -> None:
+    source = ExporterPage("gpu01", Scrape("e", "http://127.0.0.1:1/"))
+    source.parse(Sample(1.8e9, 1.0, 10.0, Page(body)), None)
+    assert gc.isenabled()
