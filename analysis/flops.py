@@ -167,20 +167,36 @@ def _transposed(arguments: Arguments) -> Cost:
     return _cost("convolution", 2 * batch * math.prod(data[-space:]) * math.prod(weight), arguments.type(0), None)
 
 
-def _convolution_backward(arguments: Arguments) -> Cost:
-    """Gradients of the input and of the weight, each as many FLOPs as forward, as far as the mask asks for them."""
-    gradient, data, weight = (arguments.shape(place) for place in range(3))
-    wanted = re.findall(r"[Tt]rue|[Ff]alse", arguments.text(10))
-    parts = [(part, wanted[part].lower() == "true" if len(wanted) == 3 else True) for part in (0, 1)]
-    space = len(weight) - 2
-    small = data if arguments.flag(7) else gradient
-    batch = small[0] if len(small) == len(weight) else 1
-    once = 2 * batch * math.prod(small[-space:]) * math.prod(weight)
-    products = sum(asked for _, asked in parts)
-    read = _moved(arguments, (0, 1, 2) if products == 2 else (0, 2) if parts[0][1] else (0, 1))
-    kind = arguments.type(1)
-    written = sum(math.prod(shape) for shape, (_, asked) in zip((data, weight), parts, strict=True) if asked)
-    return _cost("convolution", products * once, kind, read, (written,), _type_bytes(kind))
+@dataclass(frozen=True)
+class _ConvolutionBackward:
+    """Gradients of the input and of the weight, each as many FLOPs as forward, as far as the mask asks for them.
+
+    Where a backward operator has what; `transposed` None: it never is.
+    """
+
+    gradient: int
+    data: int
+    weight: int
+    mask: int
+    transposed: int | None = None
+
+    def __call__(self, arguments: Arguments) -> Cost:
+        gradient, data, weight = (arguments.shape(place) for place in (self.gradient, self.data, self.weight))
+        of_data, of_weight = self._wanted(arguments)
+        space = len(weight) - 2
+        turned = self.transposed is not None and arguments.flag(self.transposed)
+        small = data if turned else gradient
+        batch = small[0] if len(small) == len(weight) else 1
+        once = 2 * batch * math.prod(small[-space:]) * math.prod(weight)
+        others = [place for place, needed in ((self.data, of_weight), (self.weight, of_data)) if needed]
+        written = of_data * math.prod(data) + of_weight * math.prod(weight)
+        kind = arguments.type(self.data)
+        read = _moved(arguments, [self.gradient, *others])
+        return _cost("convolution", (of_data + of_weight) * once, kind, read, (written,), _type_bytes(kind))
+
+    def _wanted(self, arguments: Arguments) -> tuple[bool, bool]:
+        asked = [word.lower() == "true" for word in re.findall(r"[Tt]rue|[Ff]alse", arguments.text(self.mask))]
+        return (asked[0], asked[1]) if len(asked) == 3 else (True, True)
 
 
 @dataclass(frozen=True)
@@ -295,7 +311,11 @@ RULES: Final[Mapping[str, _Rule]] = {
     "aten::conv_transpose3d": _transposed,
     "aten::cudnn_convolution_transpose": _transposed,
     "aten::miopen_convolution_transpose": _transposed,
-    "aten::convolution_backward": _convolution_backward,
+    "aten::convolution_overrideable": partial(_convolution, stride=3, padding=4, dilation=5, transposed=6),
+    "aten::convolution_backward": _ConvolutionBackward(0, 1, 2, mask=10, transposed=7),
+    "aten::convolution_backward_overrideable": _ConvolutionBackward(0, 1, 2, mask=9, transposed=6),
+    "aten::cudnn_convolution_backward": _ConvolutionBackward(1, 0, 2, mask=10),
+    "aten::miopen_convolution_backward": _ConvolutionBackward(1, 0, 2, mask=9),
     "aten::scaled_dot_product_attention": _Attention(causal=5),
     "aten::_scaled_dot_product_flash_attention": _Attention(causal=4),
     "aten::_scaled_dot_product_efficient_attention": _Attention(causal=6),

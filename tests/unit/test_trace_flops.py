@@ -151,6 +151,13 @@ def test_gradients_of_a_convolution() -> None:
     assert turned.flops == 2 * 2 * 2 * 5 * 5 * 8 * 4 * 9
 
 
+def test_gradients_of_a_convolution_before_pytorch_1_11() -> None:
+    dims = (STEM[0], [1, 64, 112, 112], STEM[1])
+    concrete = ("",) * 10 + ("[False, True, False]",)
+    assert counted("aten::cudnn_convolution_backward", *dims, concrete=concrete).flops == STEM_FLOPS
+    assert counted("aten::miopen_convolution_backward", *dims, concrete=concrete[1:]).flops == STEM_FLOPS
+
+
 def test_attention() -> None:
     # Two products of 559 x 559 x 64, for each of 16 x 16 heads.
     whole = 16 * 16 * 2 * (2 * 559 * 559 * 64)
