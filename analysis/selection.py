@@ -80,8 +80,8 @@ def _during(annotations: GpuAnnotations, gpu: GpuEvents) -> Booleans:
     """Which of them begin while these events run."""
     if not len(gpu):
         return np.zeros(len(annotations), np.bool_)
-    begun: Booleans = annotations.start >= gpu.start[0]
-    return begun & (annotations.start < gpu.end.max())
+    first, last = int(gpu.start[0]), int(gpu.end.max())
+    return (annotations.start >= first) & (annotations.start < last)
 
 
 def _clipped(frames: Frames, start: int, end: int) -> Frames:
