@@ -1,7 +1,8 @@
 """Finding the period of a program that does not mark its steps for the profiler.
 
 In this order: a range of the program that repeats and holds nearly all launches, optimizer steps, fetches of the data
-loader, a sequence of kernels that repeats. Whole periods only: what is cut off at the trace's ends belongs to none.
+loader, calls of the model, a sequence of kernels that repeats. Whole periods only: what the trace's ends cut off
+belongs to none.
 """
 
 import re
@@ -11,6 +12,7 @@ from typing import Final, Self
 
 import numpy as np
 
+from warpmeter.analysis.stacks import MODULE, modules
 from warpmeter.analysis.trace import Booleans, Int32s, Int64s, Kind, Places, Spans, Trace
 
 COVERED: Final = 0.9
@@ -95,8 +97,8 @@ def by_annotation(trace: Trace, launches: Int64s) -> Found | None:
 def _labelled(trace: Trace) -> Iterator[tuple[str, Spans]]:
     """Outermost annotations by name without numbers and by thread."""
     spans = trace.annotations
-    labels = [re.sub(r"\d+", "#", trace.names[name]) for name in range(len(trace.names))] if len(spans) else []
-    texts = {name: labels[name] for name in np.unique(spans.name).tolist() if not LIBRARY.match(trace.names[name])}
+    used = {name: trace.names[name] for name in np.unique(spans.name).tolist()}
+    texts = {name: re.sub(r"\d+", "#", text) for name, text in used.items() if not LIBRARY.match(text)}
     ids = {text: i for i, text in enumerate(dict.fromkeys(texts.values()))}
     of_name = np.full(len(trace.names), -1, np.int64)
     for name, text in texts.items():
@@ -137,6 +139,26 @@ def by_loader(trace: Trace) -> Found | None:
     if len(fetches) < 2:
         return None
     return Found.between("loader", trace.names[int(fetches.name[0])], fetches.start)
+
+
+def by_module(trace: Trace, launches: Int64s) -> Found | None:
+    """Calls of the outermost `nn.Module` that takes most time: those alone where they hold all but a tenth of the
+    launches (inference), else from one's beginning to the next one's.
+    """
+    frames = trace.frames.take(modules(trace))
+    best = frames.take(slice(0, 0))
+    for thread in np.unique(frames.thread).tolist():
+        those = frames.take(frames.thread == thread)
+        those = those.take(outermost(those.start, those.end))
+        longest = np.argmax(np.bincount(those.name, weights=those.duration))
+        calls = those.take(those.name == longest)
+        best = calls if int(calls.duration.sum()) > int(best.duration.sum()) else best
+    if len(best) < 2:
+        return None
+    label = trace.names[int(best.name[0])].removeprefix(MODULE)
+    if len(launches) and _covered(best, np.sort(launches)) >= COVERED:
+        return Found.of("module", label, trace, best)
+    return Found.between("module", label, best.start)
 
 
 def _named(trace: Trace, prefix: str) -> Spans:

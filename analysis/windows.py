@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from warpmeter.analysis.links import Links
-from warpmeter.analysis.periods import Found, by_annotation, by_kernels, by_loader, by_optimizer
+from warpmeter.analysis.periods import Found, by_annotation, by_kernels, by_loader, by_module, by_optimizer
 from warpmeter.analysis.trace import NONE, Booleans, Int64s, Places, Trace
 
 PROFILER_STEP = re.compile(r"ProfilerStep\s*#?(\d+)")
@@ -23,9 +23,9 @@ class Windows:
     """Steps in order of time, none over another; `end` is where the step's own range ends.
 
     `source`: "ProfilerStep" (the profiler's own ranges), "annotation" (a repeated range of the program), "optimizer"
-    (between ends of optimizer steps), "loader" (between fetches of the data loader), "kernels" (a sequence of
-    kernels that repeats), "" (no steps found). `label` is what repeats. `of_gpu` is the step of each GPU event, -1
-    for work launched outside of all.
+    (between ends of optimizer steps), "loader" (between fetches of the data loader), "module" (calls of the model),
+    "kernels" (a sequence of kernels that repeats), "" (no steps found). `label` is what repeats. `of_gpu` is the step
+    of each GPU event, -1 for work launched outside of all.
     """
 
     source: str
@@ -46,7 +46,7 @@ def windows(trace: Trace, links: Links) -> Windows:
     found = _profiler_steps(trace)
     if found is None:
         found = by_annotation(trace, at[known]) or by_optimizer(trace) or by_loader(trace)
-        found = found or by_kernels(trace, at, known)
+        found = found or by_module(trace, at[known]) or by_kernels(trace, at, known)
     if found is None:
         nothing = np.empty(0, np.int64)
         return Windows("", "", (), (), nothing, nothing, np.full(len(trace.gpu), NONE, np.intp))

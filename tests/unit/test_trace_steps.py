@@ -178,6 +178,20 @@ def test_between_fetches_of_the_data_loader() -> None:
     assert (steps.source, steps.start.tolist(), steps.numbers) == ("loader", [0, 100], (0, 1))
 
 
+def test_calls_of_the_model() -> None:
+    builder = with_kernels(TraceBuilder(), [10, 110, 210])
+    for i in range(3):
+        builder.frame("nn.Module: Llama_0", 100 * i, 60, id=3 * i + 1)
+        builder.frame("nn.Module: Embedding_0", 100 * i + 2, 10, id=3 * i + 2, parent=3 * i + 1)
+        builder.frame("nn.Module: Sampler_0", 100 * i + 70, 10, id=3 * i + 3)
+    steps = found(builder.build())
+    assert (steps.source, steps.label) == ("module", "Llama_0")
+    assert (steps.start.tolist(), steps.end.tolist()) == ([0, 100, 200], [60, 160, 260])
+    with_kernels(builder, [70, 170, 270])
+    steps = found(builder.build())
+    assert (steps.start.tolist(), steps.end.tolist()) == ([0, 100], [100, 200])
+
+
 def iterations(count: int, *, copies: bool) -> TraceBuilder:
     """Each: an embedding, eight layers of three kernels, a head; copies of input before it where wanted."""
     builder, at = TraceBuilder(), 0
