@@ -38,7 +38,8 @@ NOT_THERE: dict[str, tuple[str, ...]] = {
         (
             "analysis",
             "import pathlib, tempfile; from warpmeter.cli import app;"
-            "path = pathlib.Path(tempfile.mkdtemp(), 't.json'); path.write_text('[]'); app(['analyze', str(path), '--json'])",
+            "path = pathlib.Path(tempfile.mkdtemp(), 't.json'); path.write_text('[]');"
+            "app(['analyze', str(path), '--json'])",
         ),
         ("ingest", "import warpmeter.cli.app, warpmeter.consumers.__main__, warpmeter.cli.migrating"),
         ("ingest", "import warpmeter.cli.asking, warpmeter.cli.status, warpmeter.cli.doctor"),
