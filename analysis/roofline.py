@@ -364,7 +364,8 @@ def _steps(
     chosen = np.flatnonzero(step >= 0)
     keys, counts = np.unique(step[chosen] * max(len(kinds), 1) + kinds.of[chosen], return_counts=True)
     flops: list[int] = [0] * len(steps)
-    best: list[list[float | None]] = [[0.0] for _ in range(len(steps))]
+    nothing = None if all(time is None for time in ideal) else 0.0
+    best: list[list[float | None]] = [[nothing] for _ in range(len(steps))]
     for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
         each = key % len(kinds)
         time = ideal[each]

@@ -134,6 +134,16 @@ def test_no_data_sheet_leaves_rates_and_takes_shares() -> None:
     assert found(trace, "a device of tomorrow").mfu is None
 
 
+def test_a_step_without_products() -> None:
+    builder = TraceBuilder()
+    builder.step(1, 0, 100)
+    builder.step(2, 100, 100)
+    linear(builder, 0, (1_000, 20_000))
+    trace = builder.build()
+    assert [(step.flops, step.mfu) for step in found(trace).steps] == [(FLOPS, None), (0, None)]
+    assert found(trace, "H100").steps[1].mfu == 0.0
+
+
 def test_a_type_without_a_peak_leaves_only_its_own_shares_open() -> None:
     builder = TraceBuilder()
     builder.device(0, "Tesla V100-SXM2-32GB")  # no units for BF16
