@@ -76,4 +76,5 @@ def test_a_printer_writes_a_line_for_each_row() -> None:
 
 def test_people_read_no_name_that_steers_their_terminal() -> None:
     row = job_events_pb2.Envelope.JobEvent(job_id="7\x1b[2J", event="started", name="train.py", pid=7)
-    assert text("job-events", row).splitlines()[0] == 'job-events name=train.py job_id="7\\u001b[2J" event=started pid=7'
+    first = text("job-events", row).splitlines()[0]
+    assert first == 'job-events name=train.py job_id="7\\u001b[2J" event=started pid=7'
