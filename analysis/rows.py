@@ -124,7 +124,7 @@ def _rank(trace: Trace, report: RankReport) -> dict[str, Any]:
     queues = report.launch.queues if report.launch else ()
     rates, steps = report.roofline, [step.duration_ns for step in report.steps]
     return {
-        "file": report.file,
+        "file": report.file.encode(errors="replace").decode(),  # names of files may be no text
         "schema_version": SCHEMA_VERSION,
         "devices": [each.device for each in report.devices],
         "backend": trace.distributed.backend if trace.distributed else "",
@@ -141,7 +141,7 @@ def _rank(trace: Trace, report: RankReport) -> dict[str, Any]:
         "step_p50_ns": _median(steps),
         "step_min_ns": min(steps, default=None),
         "step_max_ns": max(steps, default=None),
-        "flops": rates.flops if rates else None,
+        "flops": _counted(rates.flops) if rates else None,
         "flops_per_s": rates.flops_per_s if rates else None,
         "mfu": rates.mfu if rates else None,
         "memory_peak_bytes": max((each.peak_bytes for each in _gpus(report)), default=None),
@@ -151,6 +151,11 @@ def _rank(trace: Trace, report: RankReport) -> dict[str, Any]:
         "findings": [(each.id, each.text, float(each.value), each.unit, each.cost_ns) for each in report.findings],
         "notes": list(report.notes),
     }
+
+
+def _counted(value: int | None) -> int | None:
+    """A product of sizes; None where they are made up: no machine counts to 2⁶⁴."""
+    return value if value is None or 0 <= value < 1 << 64 else None
 
 
 def _gpus(report: RankReport) -> list[DeviceMemory]:
@@ -219,8 +224,8 @@ class _Rates:
         flops, took = sum(each.flops for each in found), sum(each.gpu_ns for each in found)
         moved = [each.bytes for each in found if each.bytes is not None]
         return {
-            "flops": flops if found else None,
-            "bytes": sum(moved) if found and len(moved) == len(found) else None,
+            "flops": _counted(flops) if found else None,
+            "bytes": _counted(sum(moved)) if found and len(moved) == len(found) else None,
             "flops_per_s": flops / took * 1e9 if took else None,
             "peak_share": alone.peak_share if alone else None,
             "roof_share": alone.roof_share if alone else None,
@@ -240,7 +245,7 @@ def _steps(report: RankReport, began: int) -> Iterable[dict[str, Any]]:
             **_parts(step.work),
             "during_busy_ns": step.during.busy_ns,
             **{name: getattr(step, name) for name in _OF_STEPS},
-            "flops": rate.flops if rate else None,
+            "flops": _counted(rate.flops) if rate else None,
             "mfu": rate.mfu if rate else None,
             "memory_peak_bytes": peaks.get(step.name),
         }

@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from clickhouse_connect.driver.exceptions import DataError
+
 from warpmeter import schema_lock
 from warpmeter.migrate import identifier
 from warpmeter.settings import Store
@@ -350,6 +352,8 @@ def _insert(client: Client, store: Store, table: str, columns: Columns, token: s
                 settings=settings,
             )
             return
+        except DataError:
+            raise
         except ClickHouseError as error:
             if pause is None or code(error) is not None:
                 raise

@@ -70,7 +70,10 @@ def test_a_database_with_a_name_that_could_hurt_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("table", "days"),
-    [("gpu_samples", 1), ("gpu_samples_local", 1), ("gpu_heatmap_1m", 2), ("gpu_last", 2), ("job_windows_1h", 3)],
+    [
+        *(("gpu_samples", 1), ("gpu_samples_local", 1), ("gpu_heatmap_1m", 2), ("gpu_last", 2), ("job_windows_1h", 3)),
+        *(("trace_kernels_loads", 3), ("trace_ranks_loads_local", 3), ("trace_timeline_loads_local", 1)),
+    ],
 )
 def test_tables_live_as_long_as_their_kind(table: str, days: int) -> None:
     assert migrate.ttl_days(Store(raw_ttl_days=1, minute_ttl_days=2, hour_ttl_days=3), table) == days

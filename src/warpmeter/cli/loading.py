@@ -131,7 +131,7 @@ def named(given: Sequence[str], ranks: Sequence[Waiting]) -> str:
     while _GLOB.search(first):
         first = _folder(first)
     name = first.rpartition("/")[2] if "://" in first else Path(first).resolve().name
-    stem = _ENDINGS.sub("", name) or "capture"
+    stem = _ENDINGS.sub("", name.encode(errors="replace").decode()) or "capture"
     began = [each.process.captured_at_ns for each in ranks if each.process.captured_at_ns is not None]
     return f"{stem}-{datetime.fromtimestamp(min(began) // 10**9, UTC):%Y%m%dT%H%M%S}" if began else stem
 
