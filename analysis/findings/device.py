@@ -9,6 +9,7 @@ from warpmeter.analysis.findings.seen import EVIDENCE, Evidence, Finding, Seen, 
 from warpmeter.analysis.kernels import Kernel
 from warpmeter.analysis.memory import HOST
 from warpmeter.analysis.names import short_name
+from warpmeter.analysis.trace import GpuEvents
 from warpmeter.analysis.words import count, digits, duration, percent, size
 
 EXPOSED_COMM_SHARE: Final = 0.05
@@ -80,7 +81,7 @@ def exposed_memory(seen: Seen) -> Finding | None:
 def pageable_copies(seen: Seen) -> Finding | None:
     """Copies between the device and host memory that is not pinned: slow, and the host waits in them."""
     copies = [kernel for kernel in seen.kernels if _PAGEABLE.match(kernel.name)]
-    cost = sum(each.total_ns for each in copies)
+    cost = seen.covered(_events(seen, copies)) if copies else 0
     if seen.share(cost) < PAGEABLE_SHARE:
         return None
     return Finding(
@@ -121,7 +122,7 @@ def device_wait(seen: Seen) -> Finding | None:
 
 def small_kernels(seen: Seen) -> Finding | None:
     """Most kernels are so short that starting them counts."""
-    compute = seen.trace.gpu.duration[_computes(seen)]
+    compute = _events(seen, seen.compute).duration
     small = compute[compute < SMALL_NS]
     share = len(small) / len(compute) if len(compute) else 0.0
     cost = int(small.sum())
@@ -141,10 +142,12 @@ def small_kernels(seen: Seen) -> Finding | None:
     )
 
 
-def _computes(seen: Seen) -> "np.typing.NDArray[np.bool_]":
-    names = {kernel.name for kernel in seen.compute}
-    wanted = [index for index in np.unique(seen.trace.gpu.name).tolist() if seen.trace.names[index] in names]
-    return np.isin(seen.trace.gpu.name, np.array(wanted, np.int32))
+def _events(seen: Seen, kernels: list[Kernel]) -> GpuEvents:
+    """The GPU events of these names."""
+    names = {kernel.name for kernel in kernels}
+    gpu = seen.trace.gpu
+    wanted = [index for index in np.unique(gpu.name).tolist() if seen.trace.names[index] in names]
+    return gpu.take(np.isin(gpu.name, np.array(wanted, np.int32)))
 
 
 def low_occupancy(seen: Seen) -> Finding | None:

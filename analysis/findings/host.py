@@ -84,7 +84,7 @@ def allocator_churn(seen: Seen) -> Finding | None:
     """Memory taken from the device and given back within the trace."""
     trace = seen.trace
     calls = trace.calls.take(named(trace, trace.calls, ALLOCATING))
-    cost = max(int(calls.duration.sum()), int(seen.gaps.allocation.sum()))
+    cost = max(seen.covered(calls), int(seen.gaps.allocation.sum()))
     if seen.share(cost) < ALLOCATION_SHARE:
         return None
     return Finding(

@@ -6,13 +6,14 @@ from typing import Final
 
 from warpmeter.analysis.breakdown import Breakdown
 from warpmeter.analysis.causes import Exposed, Gaps
+from warpmeter.analysis.intervals import union
 from warpmeter.analysis.kernels import Kernel
 from warpmeter.analysis.launches import Launches
 from warpmeter.analysis.links import Links
 from warpmeter.analysis.memory import DeviceMemory
 from warpmeter.analysis.roofline import Roofline
 from warpmeter.analysis.steps import Spread, Step
-from warpmeter.analysis.trace import Trace
+from warpmeter.analysis.trace import Spans, Trace
 
 EVIDENCE: Final = 5
 """Pieces of evidence that a finding names at most."""
@@ -70,6 +71,12 @@ class Seen:
     def compute_total(self) -> int:
         """Their durations together."""
         return sum(kernel.total_ns for kernel in self.compute)
+
+    def covered(self, spans: Spans) -> int:
+        """How much of the span they cover, once however many there are at a time."""
+        if self.totals.start_ns is None:
+            return 0
+        return union(spans.start, spans.end).clip(self.totals.start_ns, self.totals.start_ns + self.span).length
 
     def share(self, ns: int) -> float:
         """Of the span; 0 where there is none."""

@@ -109,8 +109,10 @@ def exposed_memory() -> TraceBuilder:
 
 def pageable_copies() -> TraceBuilder:
     builder = busy()
-    call = builder.call("cudaMemcpyAsync", 1 * MS, 8 * US)
-    builder.copy(50 * MS, 20 * MS, kind="HtoD (Pageable -> Device)", bytes=1 << 27, stream=21, correlation=call)
+    for stream, start in ((21, 50 * MS), (22, 55 * MS)):
+        call = builder.call("cudaMemcpyAsync", 1 * MS + stream, 8 * US)
+        copied: dict[str, Any] = {"kind": "HtoD (Pageable -> Device)", "bytes": 1 << 27, "stream": stream}
+        builder.copy(start, 15 * MS, correlation=call, **copied)
     return builder
 
 
