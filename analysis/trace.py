@@ -103,10 +103,14 @@ class Operators(Spans):
 
 @dataclass(frozen=True, eq=False)
 class Annotations(Spans):
-    """`user_annotation`: ranges that the program named, `ProfilerStep#N` among them."""
+    """`user_annotation`: ranges that the program or a library named, `ProfilerStep#N` among them.
+
+    `inputs` indexes `Trace.inputs`.
+    """
 
     thread: Int32s
     external: Int64s
+    inputs: Int32s
 
 
 @dataclass(frozen=True, eq=False)

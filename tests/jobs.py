@@ -165,7 +165,8 @@ class Job:
     def _write(self, worker: Worker, kind: str, span: tuple[int, int], said: dict[str, Any], group: str) -> None:
         start, duration = worker.shown(*span)
         if self.backend == "gloo":
-            worker.trace.annotation(f"gloo:{kind}", start, duration, thread=3)
+            dims = [[said["in_elements"]]]
+            worker.trace.annotation(f"gloo:{kind}", start, duration, thread=3, dims=dims, types=["float"])
             return
         stream = worker.streams.setdefault(group, 20 + len(worker.streams))
         more = said if self.told else {}

@@ -57,17 +57,20 @@ def _spans(cat: str, event: Mapping[str, Any], args: Mapping[str, Any], thread: 
     if cat in CALLS:
         return [("calls", (thread, _int(args, "correlation"), external))]
     if cat == "cpu_op":
-        keys = ("Input Dims", "Input type", "Concrete Inputs", "Input Strides")
-        inputs = tuple(str(args.get(key, [])) for key in keys) if any(key in args for key in keys) else None
         ids = (_int(args, key) for key in ("Sequence number", "Fwd thread id"))
-        return [("operators", (thread, external, *ids, inputs, args.get("Collective name")))]
+        return [("operators", (thread, external, *ids, _inputs(args), args.get("Collective name")))]
     if cat == "user_annotation":
-        return [("annotations", (thread, external))]
+        return [("annotations", (thread, external, _inputs(args)))]
     if cat == "gpu_user_annotation":
         return [("gpu_annotations", (int(event["pid"]), int(event["tid"])))]
     if cat == "python_function":
         return [("frames", (thread, _int(args, "Python id"), _int(args, "Python parent id")))]
     return []
+
+
+def _inputs(args: Mapping[str, Any]) -> Row | None:
+    keys = ("Input Dims", "Input type", "Concrete Inputs", "Input Strides")
+    return tuple(str(args.get(key, [])) for key in keys) if any(key in args for key in keys) else None
 
 
 def _int(args: Mapping[str, Any], key: str, otherwise: Any = -1) -> int:

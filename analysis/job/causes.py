@@ -118,8 +118,8 @@ def evidence(kernels: Kernels, column: int, cause: str | None) -> str:
 
 
 _SEEN: Final = {
-    "input": "nothing on the GPU while it waited for its next batch",
-    "host": "nothing on the GPU, and not for want of input: Python, launches or synchronisation",
+    "input": "nothing else ran while it waited for its next batch",
+    "host": "nothing ran, and not for want of input: Python, launches, synchronisation or another process",
     "communication": "in collectives of other groups: who was late there made this one late here",
     "memory": "copies and sets of memory",
 }

@@ -7,8 +7,9 @@ ranks of a collective must give the same.
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeGuard
 
 from warpmeter.analysis.trace import NONE, Collective, Inputs
 
@@ -36,6 +37,9 @@ SYMMETRIC: Final = frozenset({"all_reduce", "reduce_scatter", "all_gather", "all
 
 _EVEN: Final = re.compile(r"allreduce|reducescatter(base|tensor)|allgather(base|into)|broadcast|^reduce$|barrier")
 """Names of collectives in which every rank gives the same size; of the others each may have its own."""
+
+_BY_ONE: Final = frozenset({"all_reduce", "broadcast", "reduce", POINT_TO_POINT})
+"""Kinds whose message is what a rank gives, however many ranks there are."""
 
 _DTYPES: Final = {
     **dict.fromkeys(("byte", "char", "bool", "int8", "uint8", "unsigned char", "signed char"), 1),
@@ -154,7 +158,15 @@ def by_inputs(operator: str, inputs: Inputs) -> Collective:
     return Collective(name=operator, dtype=inputs.types[0], in_elements=sizes[1], out_elements=sizes[0])
 
 
-def _is_shape(dims: object) -> bool:
+def by_input(collective: str, inputs: Inputs) -> Collective:
+    """What the one input of a backend's range tells: the size where that does not depend on the number of ranks."""
+    dims = inputs.dims[0] if inputs.dims else None
+    if not _is_shape(dims) or not inputs.types or kind_of(collective) not in _BY_ONE:
+        return Collective(name=collective)
+    return Collective(name=collective, dtype=inputs.types[0], in_elements=math.prod(dims))
+
+
+def _is_shape(dims: object) -> TypeGuard[Sequence[int]]:
     return isinstance(dims, list | tuple) and bool(dims) and all(isinstance(size, int) for size in dims)
 
 

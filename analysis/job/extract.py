@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from warpmeter.analysis.intervals import Intervals, measure, union
-from warpmeter.analysis.job.collectives import Group, Meeting, by_inputs, kind_of, meeting
+from warpmeter.analysis.job.collectives import Group, Meeting, by_input, by_inputs, meeting
 from warpmeter.analysis.links import Links
 from warpmeter.analysis.names import is_communication
 from warpmeter.analysis.trace import (
@@ -316,12 +316,17 @@ def _groups(trace: Trace) -> tuple[Group, ...]:
 
 
 def _host_meetings(trace: Trace) -> Found:
-    """Collectives of a backend on the host: gloo tells neither its group nor its size."""
+    """Collectives of a backend on the host, which tells their inputs at most: not its group."""
     places = np.flatnonzero(_named(trace, trace.annotations, HOST_COLLECTIVE))
-    names, which = np.unique(trace.annotations.name[places], return_inverse=True)
-    texts = [trace.names[name] for name in names.tolist()]
-    found = [Meeting(Group("", description=text.partition(":")[0]), kind_of(text.partition(":")[2])) for text in texts]
-    return places, found, which.reshape(-1)
+    keys = np.stack([trace.annotations.name[places], trace.annotations.inputs[places]], axis=1)
+    distinct, which = np.unique(keys, axis=0, return_inverse=True)
+    return places, [_on_host(trace, *row) for row in distinct.tolist()], which.reshape(-1)
+
+
+def _on_host(trace: Trace, name: int, inputs: int) -> Meeting:
+    backend, _, collective = trace.names[name].partition(":")
+    told = by_input(collective, trace.inputs[inputs] if inputs >= 0 else Inputs())
+    return meeting(told, Group("", description=backend), "", NONE)
 
 
 def _since(rows: _Rows, meetings: Sequence[Meeting]) -> Int64s:

@@ -45,7 +45,10 @@ def _apart(ranks: Sequence[RankExtract], clocks: Sequence[Clock]) -> str:
 def _unnamed(found: Sequence[Met]) -> str:
     if all(lane.group.name for lane in found):
         return ""
-    return "process groups are not told for all collectives: those on streams of one number are taken for one group's"
+    return (
+        "process groups are not told for all collectives: those on streams of one number, or of one backend of the "
+        "host, are taken for one group's"
+    )
 
 
 def _several_jobs(ranks: Sequence[RankExtract]) -> str:

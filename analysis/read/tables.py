@@ -194,7 +194,7 @@ class Tables:
         return indexes
 
     def _annotations(self, spans: Sequence[Span], args: Sequence[Args]) -> Arrays:
-        return {"thread": self._thread(spans), "external": _external(args)}
+        return {"thread": self._thread(spans), "external": _external(args), "inputs": self._inputs(args)}
 
     def _gpu_annotations(self, spans: Sequence[Span], args: Sequence[Args]) -> Arrays:
         return {

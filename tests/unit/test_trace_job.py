@@ -193,7 +193,7 @@ def late_by_copies(made: Job, rank: int, _step: int) -> None:
     ("delay", "rank", "cause", "evidence"),
     [
         (late_by_input, 2, "input", "next batch"),
-        (late_on_host, 1, "host", "nothing on the GPU"),
+        (late_on_host, 1, "host", "nothing ran"),
         (late_by_slow_kernels, 3, "slow_kernels", "flash_fwd: 1.30 times the others' median, 24 against 24"),
         (late_by_more_kernels, 0, "more_kernels", "expert: 5.00 times the others' median, 60 against 12"),
         (late_by_copies, 1, "memory", "copies"),
@@ -346,7 +346,8 @@ def test_gloo_on_cpus() -> None:
         made.meet("all_reduce", transfer=300_000)
     report = job(made.extracts())
     row = one(report, "all_reduce", "gloo")
-    assert (row.count, row.last_rank, row.bytes) == (20, 1, None)
+    assert (row.count, row.last_rank, row.bytes) == (20, 1, 4 << 20)
+    assert row.bus_bytes_per_s == pytest.approx(4 / 3 * (4 << 20) / 300e-6, rel=1e-3)
     assert row.wait_ns == pytest.approx(2 * 20 * 1_000_000, abs=500)
     assert report.stragglers[0].cause == "input"
     assert report.loads[0].compute_ns == pytest.approx(20 * 800_000, abs=500)
