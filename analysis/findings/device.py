@@ -7,7 +7,7 @@ import numpy as np
 
 from warpmeter.analysis.findings.seen import EVIDENCE, Evidence, Finding, Seen, by_time, most, ns, number
 from warpmeter.analysis.kernels import Kernel
-from warpmeter.analysis.memory import HOST
+from warpmeter.analysis.memory import HOST, Holder
 from warpmeter.analysis.names import short_name
 from warpmeter.analysis.trace import GpuEvents
 from warpmeter.analysis.words import count, digits, duration, percent, size
@@ -261,6 +261,10 @@ def uneven_steps(seen: Seen) -> Finding | None:
     )
 
 
+def _holder(holder: Holder) -> str:
+    return holder.operator or holder.module or "no operator"
+
+
 def memory_full(seen: Seen) -> Finding | None:
     """The device's memory is nearly all taken."""
     sizes = {device.id: device.memory_bytes for device in seen.trace.devices if device.memory_bytes}
@@ -275,9 +279,9 @@ def memory_full(seen: Seen) -> Finding | None:
                 "ratio",
                 0,
                 [
-                    Evidence(each.operator or each.module or "unknown", float(each.bytes), "B")
-                    for each in memory.holders
-                ][:EVIDENCE],
+                    Evidence("allocated at the peak", float(memory.peak_bytes), "B"),
+                    *(Evidence(_holder(each), float(each.bytes), "B") for each in memory.holders[:EVIDENCE]),
+                ],
                 "Activation checkpointing, smaller batches, sharded parameters or optimizer state, offloading.",
             )
     return None
