@@ -33,6 +33,7 @@ MASK: Final = "********"
 GROUP: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 """It names a file of the ledger, too."""
 ENDPOINT: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
+LOOPBACK: Final = ("127.", "::1", "localhost")
 EXPRESSIONS: Final = ("job_pattern", "job_ignore", "mount_ignore")
 SAID: Final = {"tuple_type": "it must be a list, in [ ]", "dict_type": "it must be a table, in { }"}
 """Of pydantic's words those that speak of Python."""
@@ -55,6 +56,7 @@ for _part in (
     parts.Agent,
     parts.Ingest,
     parts.Engine,
+    parts.Traces,
 ):
     setattr(_part, "__pydantic_config__", ConfigDict(extra="forbid"))  # noqa: B010 - the type does not declare it
 
@@ -71,6 +73,7 @@ class _Reader(BaseSettings):
     agent: dict[str, Any] = {}
     ingest: dict[str, Any] = {}
     engine: dict[str, Any] = {}
+    traces: dict[str, Any] = {}
 
     file: dict[str, Any] = {}
 
@@ -286,12 +289,32 @@ def _refuse_impossible(settings: Settings) -> None:
     if ingest.batch_bytes > ingest.budget_bytes:
         raise ConfigError("ingest.batch_bytes exceeds ingest.budget_bytes: no batch could ever close by size")
     _refuse_outputs(settings.agent, settings.metrics)
+    _refuse_profiling(settings.agent, settings.traces)
     if not 0 < ingest.reject_share <= 1:
         raise ConfigError("ingest.reject_share must lie in (0, 1]")
     if settings.store.insert_quorum and not settings.store.cluster:
         raise ConfigError("store.insert_quorum needs store.cluster: one server has no replicas")
     if not settings.store.dsn.startswith(("http://", "https://", "chdb://")):
         raise ConfigError("store.dsn must start with http://, https:// or chdb://")
+
+
+def _refuse_profiling(agent: parts.Agent, traces: parts.Traces) -> None:
+    if not agent.kineto_socket_dir.is_absolute():
+        raise ConfigError("agent.kineto_socket_dir must be absolute: PyTorch compares it with KINETO_IPC_SOCKET_DIR")
+    if not 0 < agent.rpc_port <= 65535:
+        raise ConfigError(f"agent.rpc_port = {agent.rpc_port} is no port: they go from 1 to 65535")
+    if bool(agent.rpc_tls_certificate) != bool(agent.rpc_tls_key):
+        raise ConfigError("agent.rpc_tls_certificate and agent.rpc_tls_key go together")
+    beyond = not agent.rpc_address.startswith(LOOPBACK)
+    if agent.rpc and beyond and not (agent.rpc_tls_certificate and agent.rpc_token):
+        raise ConfigError(
+            f"agent.rpc_address {agent.rpc_address} is not loopback: anybody could trace jobs; give "
+            "agent.rpc_tls_certificate, agent.rpc_tls_key and agent.rpc_token"
+        )
+    if "://" not in traces.url and not Path(traces.url).is_absolute():
+        raise ConfigError(f"traces.url {traces.url!r} must be an absolute folder, or a URL such as s3://bucket/traces")
+    if traces.max_file_bytes < 1:
+        raise ConfigError("traces.max_file_bytes must be more than 0")
 
 
 def _is_url(text: str) -> bool:

@@ -104,7 +104,8 @@ class Agent:
     """The host agent. `root` is the folder that holds `proc` and `sys` (for a container: the host's).
 
     `outputs`: the ways out, several at once. `names`: what metrics are called on standard output and at `/metrics`.
-    `otlp_url`: a collector's address, or the full URL of its metrics endpoint.
+    `otlp_url`: a collector's address, or the full URL of its metrics endpoint. `kineto`: PyTorch processes may register,
+    to be traced on demand; `kineto_socket_dir`: their KINETO_IPC_SOCKET_DIR. `rpc`: dynolog's port for its command.
     """
 
     host: str = field(default_factory=socket.gethostname)
@@ -137,6 +138,28 @@ class Agent:
     otlp_headers: Mapping[str, str] = field(default_factory=dict, metadata=SECRET)
     otlp_interval_s: float = 10.0
     otlp_queue_max_bytes: int = 8 << 20
+    kineto: bool = True
+    kineto_socket_dir: Path = Path("/run/warpmeter/kineto")
+    rpc: bool = True
+    rpc_address: str = "127.0.0.1"
+    rpc_port: int = 1778
+    rpc_tls_certificate: Path | None = None
+    rpc_tls_key: Path | None = None
+    rpc_token: str = field(default="", metadata=SECRET)
+
+
+@dataclass(frozen=True)
+class Traces:
+    """The trace store, the same for all parts. `url`: a folder, or any URL that fsspec knows, e.g. `s3://bucket/traces`.
+
+    `options`: fsspec's own for it (keys, endpoint). A trace larger than `max_file_bytes`, as the process wrote it, is
+    refused. gzip is what everything opens; zstd costs a third of the CPU.
+    """
+
+    url: str = "/var/lib/warpmeter/traces"
+    options: Mapping[str, str] = field(default_factory=dict, metadata=SECRET)
+    compression: Literal["gzip", "zstd"] = "gzip"
+    max_file_bytes: int = 4 << 30
 
 
 @dataclass(frozen=True)
@@ -182,3 +205,4 @@ class Settings:
     agent: Agent = field(default_factory=Agent)
     ingest: Ingest = field(default_factory=Ingest)
     engine: Engine = field(default_factory=Engine)
+    traces: Traces = field(default_factory=Traces)

@@ -91,6 +91,7 @@ def settings(folder: Path, kafka: Kafka, **agent: Any) -> Settings:
     often: dict[str, Any] = {
         "host": "gpu01", "interval_s": 0.2, "device_interval_s": 0.2, "job_interval_s": 0.2,
         "job_event_interval_s": 1.0, "health_interval_s": 1.0, "spool_dir": folder / "spool", "gpu": False,
+        "kineto": False,
     }  # fmt: skip
     return Settings(
         kafka=kafka, agent=Agent(**{**often, **agent}), log=Log(format="json"), metrics=Metrics(agent_port=0)

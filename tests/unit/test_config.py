@@ -127,6 +127,13 @@ def test_the_endpoints_of_the_documentation_can_be_used() -> None:
         ("[agent]\nnames = 'nagios'\n", "agent.names: Input should be 'warpmeter' or 'dynolog'"),
         ("[agent]\notlp_queue_max_bytes = 9\n", "not one export would fit"),
         ("[agent]\notlp_interval_s = 0.01\n", "agent.otlp_interval_s below 0.1 s"),
+        ("[agent]\nkineto_socket_dir = 'here'\n", "agent.kineto_socket_dir must be absolute"),
+        ("[agent]\nrpc_port = 0\n", "agent.rpc_port = 0 is no port"),
+        ("[agent]\nrpc_tls_key = '/k'\n", "go together"),
+        ("[agent]\nrpc_address = '0.0.0.0'\n", "agent.rpc_address 0.0.0.0 is not loopback"),
+        ("[traces]\nurl = 'traces'\n", "traces.url 'traces' must be an absolute folder"),
+        ("[traces]\nmax_file_bytes = 0\n", "traces.max_file_bytes must be more than 0"),
+        ("[traces]\ncompression = 'xz'\n", "traces.compression"),
         ("this is not toml", "not valid TOML"),
     ],
 )

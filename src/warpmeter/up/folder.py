@@ -54,6 +54,16 @@ class Folder:
         return self.root / "spool"
 
     @property
+    def kineto(self) -> Path:
+        """KINETO_IPC_SOCKET_DIR of the jobs of this host's agent."""
+        return self.root / "kineto"
+
+    @property
+    def traces(self) -> Path:
+        """The trace store."""
+        return self.root / "traces"
+
+    @property
     def ledger(self) -> Path:
         """The consumer's ledger."""
         return self.root / "ledger"

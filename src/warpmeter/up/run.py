@@ -17,7 +17,7 @@ from typing import Any, Final
 from warpmeter import launch, log, migrate, tansu, topics
 from warpmeter.consumers import status
 from warpmeter.consumers.ledger import LedgerError
-from warpmeter.settings import Kafka, Metrics, Settings, Store
+from warpmeter.settings import Agent, Kafka, Metrics, Settings, Store, Traces
 from warpmeter.store import ClickHouseError, connect, reason
 from warpmeter.up import logs
 from warpmeter.up.folder import EMBEDDED_TOPICS, Folder, Running, UpError
@@ -66,10 +66,15 @@ def plan(settings: Settings, data: Path, bootstrap: str | None, dsn: str | None,
     else:
         kept = replace(kept, dsn=dsn)
     others = [name for name in settings.agent.outputs if name not in ("kafka", "stdout")]  # which is the log here
-    agent = replace(settings.agent, spool_dir=folder.spool, outputs=("kafka", *others))
+    sockets, traces = settings.agent.kineto_socket_dir, settings.traces
+    if sockets == Agent().kineto_socket_dir:
+        sockets = folder.kineto
+    if traces.url == Traces().url:
+        traces = replace(traces, url=str(folder.traces))
+    agent = replace(settings.agent, spool_dir=folder.spool, outputs=("kafka", *others), kineto_socket_dir=sockets)
     ports = _free_metrics_ports(settings)
     merged = replace(
-        settings, kafka=kafka, store=kept, ingest=ingest, engine=engine, agent=agent, metrics=ports,
+        settings, kafka=kafka, store=kept, ingest=ingest, engine=engine, agent=agent, metrics=ports, traces=traces,
         log=replace(settings.log, format="json"),
     )  # fmt: skip
     return Plan(folder, merged, bootstrap is None, dsn is None, demo, broker_port)
