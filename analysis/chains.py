@@ -62,13 +62,13 @@ class Stretches:
         return self.take(np.flatnonzero(self.step == step)[::-1])
 
 
-def spans(trace: Trace, steps: Windows) -> Spans:
+def spans(trace: Trace, steps: Windows, graph: Dependencies) -> Spans:
     """From when the steps before are done, or the step's own beginning if that is later, until the step is done.
 
     A step is done when its range has ended and all GPU events that it launched. Without steps: the whole trace.
     """
     if not len(steps):
-        return _whole(trace)
+        return _whole(trace, graph)
     low = np.iinfo(np.int64).min
     last = np.full(len(steps), NONE, np.intp)
     order = np.argsort(trace.gpu.end, kind="stable")
@@ -80,10 +80,11 @@ def spans(trace: Trace, steps: Windows) -> Spans:
     end = np.maximum.accumulate(done)
     start = np.maximum(steps.start, np.concatenate([[low], end[:-1]]))
     last[(gpu_end < steps.end) | (done < end)] = NONE
-    return Spans(steps.names, np.minimum(start, end), end, last, _host_threads(trace, end))
+    thread = _annotating(trace, steps.start, _host_threads(trace, graph, end))
+    return Spans(steps.names, np.minimum(start, end), end, last, thread)
 
 
-def _whole(trace: Trace) -> Spans:
+def _whole(trace: Trace, graph: Dependencies) -> Spans:
     tables = [table for table in (trace.gpu, trace.calls, trace.operators) if len(table)]
     if not tables:
         nothing = np.empty(0, np.int64)
@@ -92,17 +93,31 @@ def _whole(trace: Trace) -> Spans:
     end = np.array([max(int(table.end.max()) for table in tables)], np.int64)
     by_gpu = len(trace.gpu) > 0 and trace.gpu.end.max() == end[0]
     last = np.array([np.argmax(trace.gpu.end) if by_gpu else NONE], np.intp)
-    return Spans(("",), start, end, last, _host_threads(trace, end))
+    return Spans(("",), start, end, last, _host_threads(trace, graph, end))
 
 
-def _host_threads(trace: Trace, end: Int64s) -> Int32s:
-    """The thread of the last call, else operator, else annotation that began before each moment."""
+def _host_threads(trace: Trace, graph: Dependencies, end: Int64s) -> Int32s:
+    """The thread that last launched something before each moment, else the last operator's, call's, annotation's.
+
+    Not simply the last call's: threads that watch over collectives call the runtime all the time.
+    """
     thread = np.full(len(end), NONE, np.int32)
-    for table in (trace.annotations, trace.operators, trace.calls):
-        where = np.searchsorted(table.start, end, "right") - 1
+    launched = np.flatnonzero(graph.thread >= 0)
+    launched = launched[np.argsort(graph.launched[launched], kind="stable")]
+    tables = [(each.start, each.thread) for each in (trace.annotations, trace.calls, trace.operators)]
+    for start, threads in (*tables, (graph.launched[launched], graph.thread[launched])):
+        where = np.searchsorted(start, end, "right") - 1
         there = where >= 0
-        thread[there] = table.thread[where[there]]
+        thread[there] = threads[where[there]]
     return thread
+
+
+def _annotating(trace: Trace, start: Int64s, otherwise: Int32s) -> Int32s:
+    """The thread of the annotation that begins with each step, as the step's own does."""
+    if not len(trace.annotations):
+        return otherwise
+    where = np.minimum(np.searchsorted(trace.annotations.start, start), len(trace.annotations) - 1)
+    return np.where(trace.annotations.start[where] == start, trace.annotations.thread[where], otherwise)
 
 
 def chains(trace: Trace, graph: Dependencies, windows: Spans) -> Stretches:

@@ -99,7 +99,7 @@ class CriticalPath:
 def critical_path(trace: Trace, links: Links, steps: Windows) -> CriticalPath:
     """The paths of all steps, n log n."""
     graph = dependencies(trace, links)
-    windows = spans(trace, steps)
+    windows = spans(trace, steps, graph)
     if not len(windows):
         return CriticalPath([], launch_latency_ns=graph.latency_ns)
     paths = chains(trace, graph, windows)

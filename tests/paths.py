@@ -259,13 +259,12 @@ class Oracle:
         if done is not None:
             start, end = max(start, done), max(end, done)
         sums: dict[str, int] = {}
-        self.go(sums, start, end, last)
+        self.go(Way(sums, start, end), last, int(steps.start[step]))
         return start, end, sums
 
-    def go(self, sums: dict[str, int], start: int, at: int, event: Event | None) -> None:
-        """Back from `at` to `start`, from an event or, without one, from the host."""
-        way = Way(sums, start, at)
-        thread, moment = (self.host_thread(at) if event is None else None), at
+    def go(self, way: "Way", event: Event | None, step: int) -> None:
+        """Back to the start, from an event or, without one, from the host; the step's own range began at `step`."""
+        thread, moment = (self.host_thread(way.at, step) if event is None else None), way.at
         for _ in range(10_000):
             if event is not None:
                 if not event.by_host:
@@ -279,7 +278,7 @@ class Oracle:
                 way.until(moment, "launch")
             turn = self.turn(thread, moment)
             if turn is None:
-                way.until(start, "host" if thread is not None else "unknown")
+                way.until(way.start, "host" if thread is not None else "unknown")
                 return
             way.until(turn.at, "host")
             event = turn.event
@@ -288,7 +287,7 @@ class Oracle:
             else:
                 way.until(turn.came_at, "handover")
                 thread, moment = turn.thread, turn.came_at
-            if way.at <= start:
+            if way.at <= way.start:
                 return
 
     def through(self, way: "Way", event: Event) -> Event | None:
@@ -306,8 +305,20 @@ class Oracle:
         # Of two at one moment work that came over was found later.
         return max(rows, key=lambda each: (each.at, each.event is None), default=None)
 
-    def host_thread(self, at: int) -> int | None:
-        for table in (self.trace.calls, self.trace.operators, self.trace.annotations):
+    def host_thread(self, at: int, step: int) -> int | None:
+        """The step's own annotation, else the last launch, operator, call or annotation before its end."""
+        spans = self.trace.annotations
+        own = [i for i, start in enumerate(spans.start.tolist()) if start == step]
+        if own:
+            return int(spans.thread[own[0]])
+        launches = [
+            (min(each.launch, each.start), each.index, each.thread)
+            for each in self.events
+            if each.launch is not None and min(each.launch, each.start) <= at
+        ]
+        if launches:
+            return max(launches)[2]
+        for table in (self.trace.operators, self.trace.calls, self.trace.annotations):
             rows = [i for i, start in enumerate(table.start.tolist()) if start <= at]
             if rows:
                 return int(table.thread[rows[-1]])

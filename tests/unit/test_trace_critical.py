@@ -212,6 +212,18 @@ def test_other_threads_do_not_take_over() -> None:
     assert categories(path) == {"host": 1_000}
 
 
+def test_threads_that_watch_over_collectives_are_not_the_steps() -> None:
+    """They call the runtime all the time, last of all before the step ends."""
+    builder = TraceBuilder()
+    builder.launch("before", (0, 5), (20, 10))
+    for number in range(3):
+        builder.operator("Optimizer.step#SGD.step", 100 * number + 50, 20)
+        builder.call("cudaEventQuery", 100 * number + 69, 1, thread=1)
+    path = found(builder.build())
+    assert len(path.steps) == 2
+    assert {part.thread for part in path.parts} == {0}
+
+
 def test_a_copy_to_the_host_is_waited_for() -> None:
     """`item()`: the copying call returns after its copy has ended, which waited for the kernel before it."""
     builder = TraceBuilder()
