@@ -237,6 +237,14 @@ def _host(report: RankReport, top: int) -> Iterator[tuple[str, Sequence[str], Ro
         ]  # fmt: skip
         columns = ("operator", "count", "CPU self", "CPU total", "GPU self", "GPU total")
         yield _titled("Operators", len(report.operators.by_name), len(rows)), columns, rows
+    if report.modules is not None:
+        classes: Rows = [
+            (each.name, each.modules, f"{each.count:,}", _ns(each.cpu_self_ns), _ns(each.gpu_self_ns),
+             _ns(each.backward_gpu_self_ns))
+            for each in report.modules.classes[:top]
+        ]  # fmt: skip
+        columns = ("module", "of them", "calls", "CPU self", "GPU self", "GPU self, backward")
+        yield _titled("Modules by class", len(report.modules.classes), len(classes)), columns, classes
     if report.launch is not None and report.launch.from_end is not None:
         yield "Launches", ("", "mean", "p50", "p95", "max"), list(_launches(report))
 
