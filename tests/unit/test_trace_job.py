@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -21,6 +22,7 @@ from warpmeter.analysis.read import read
 
 Delay = Callable[[Job, int, int], None]
 SECOND = 1_000_000_000
+GLOO = Path(__file__).parents[1] / "golden" / "gloo"
 CLOCKS = {1: FalseClock(3 * SECOND, 10e-6), 2: FalseClock(-SECOND), 3: FalseClock(77_777, -20e-6)}
 
 
@@ -406,6 +408,20 @@ def test_two_ranks_that_were_real() -> None:
     assert (gathered.count, gathered.bytes) == (2, 1 << 30)
     assert gathered.total_ns == (42_496 + 42_744 + 63_644 + 62_163) * 1_000
     assert gathered.wait_ns == (42_744 - 42_496 + 63_644 - 62_163) * 1_000
+
+
+def test_three_ranks_that_were_real_on_cpus() -> None:
+    """Rank 1 waited for its input in even steps, rank 2 computed more in odd ones, all by one clock."""
+    traces = [read(str(GLOO / f"rank{rank}.json.gz")) for rank in range(3)]
+    report = job([extract(trace, links(trace)) for trace in traces])
+    for clock in report.clocks:
+        assert abs(clock.offset_ns) <= clock.uncertainty_ns < SECOND // 1_000
+        assert clock.drift_ppb == 0
+    assert report.missing_ranks == []
+    reduced = {row.bytes: row for row in report.collectives if row.kind == "all_reduce"}
+    assert {size: row.count for size, row in reduced.items()} == {4 * 256 * 257: 8, 4 * 1_000: 8}
+    assert [(each.rank, each.cause) for each in report.stragglers[:2]] == [(2, "slow_kernels"), (1, "input")]
+    assert all(each.causes["input"] < each.late_ns / 100 for each in report.stragglers if each.rank != 1)
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
