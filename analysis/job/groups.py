@@ -32,24 +32,36 @@ class Met:
 
 def met(ranks: Sequence[RankExtract], clocks: Sequence[Clock]) -> Iterator[Met]:
     """Every lane in which ranks meet."""
-    for lane in lanes(ranks, clocks):
-        if len(lane.start):
-            yield _met(ranks, clocks, lane)
-
-
-def _met(ranks: Sequence[RankExtract], clocks: Sequence[Clock], lane: Lane) -> Met:
     kinds: dict[str, int] = {}
     dtypes: dict[str, int] = {}
+    told = [_numbered(rank, kinds, dtypes) for rank in ranks]
+    for lane in lanes(ranks, clocks):
+        if len(lane.start):
+            yield _met(ranks, clocks, lane, told, (tuple(kinds), tuple(dtypes)))
+
+
+def _numbered(rank: RankExtract, kinds: dict[str, int], dtypes: dict[str, int]) -> Int64s:
+    """Kind, type, bytes and whether sizes are even, of each of a rank's meetings, as numbers; a row each."""
+    told = [
+        (kinds.setdefault(each.kind, len(kinds)), dtypes.setdefault(each.dtype, len(dtypes)), each.bytes, each.even)
+        for each in rank.meetings
+    ]
+    return np.array(told, np.int64).reshape(-1, 4).T
+
+
+def _met(
+    ranks: Sequence[RankExtract],
+    clocks: Sequence[Clock],
+    lane: Lane,
+    told: Sequence[Int64s],
+    words: tuple[tuple[str, ...], tuple[str, ...]],
+) -> Met:
+    kinds, dtypes = words
     found = np.full((4, len(lane.start)), NONE, np.int64)
     for column, place in enumerate(lane.ranks):
         there = lane.there[:, column]
-        known = ranks[place].meetings
         rows = ranks[place].collectives.what[lane.place[there, column]]
-        values = [
-            (kinds.setdefault(each.kind, len(kinds)), dtypes.setdefault(each.dtype, len(dtypes)), each.bytes, each.even)
-            for each in known
-        ]
-        found[:, there] = np.maximum(found[:, there], np.array(values, np.int64)[rows].T)
+        found[:, there] = np.maximum(found[:, there], told[place][:, rows])
     sure = np.array([kind in SYMMETRIC for kind in kinds], np.bool_)[found[0]]
     uncertainty = np.array([clocks[place].uncertainty_ns for place in lane.ranks], np.int64)
     some = _any_meeting(ranks, lane)
@@ -61,8 +73,8 @@ def _met(ranks: Sequence[RankExtract], clocks: Sequence[Clock], lane: Lane) -> M
         dtype=found[1],
         bytes=found[2],
         even=found[3] > 0,
-        kinds=tuple(kinds),
-        dtypes=tuple(dtypes),
+        kinds=kinds,
+        dtypes=dtypes,
     )
 
 
