@@ -1,8 +1,8 @@
 """One trace, all figures: what each part found, in one document with a version."""
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
 
 from warpmeter.analysis import breakdown as breakdowns
 from warpmeter.analysis import causes
@@ -27,8 +27,6 @@ from warpmeter.analysis.windows import Windows, windows
 
 SCHEMA_VERSION: Final = 1
 """Of the JSON. A new field leaves it as it is; another meaning, or a field less, raises it."""
-
-Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -148,44 +146,37 @@ def analyze(trace: Trace, options: Options = Options()) -> RankReport:
     return report(material(trace, options), options)
 
 
-@dataclass(eq=False)
-class _Attempts:
-    """Runs the parts: the fault of one must not take the others' figures along."""
+Part = Callable[[Material, Options], Any]
 
-    strict: bool
-    notes: list[str] = field(default_factory=list)
-
-    def part(self, what: str, compute: Callable[[], Found]) -> Found | None:
-        """What it found; None, and a note, where it failed."""
-        try:
-            return compute()
-        except Exception as error:
-            if self.strict:
-                raise
-            self.notes.append(f"{what} left out, by a fault of warpmeter: {type(error).__name__}: {error}")
-            return None
+PARTS: Final[Mapping[str, Part]] = {
+    "stacks": lambda on, _: stacks(on.trace, on.links),
+    "critical_path": lambda on, _: critical_path(on.trace, on.links, on.steps),
+    "steps": lambda on, _: steps(on.trace, on.links, on.steps),
+    "operators": lambda on, _: operators(on.trace, on.links),
+    "overview": lambda on, _: overview(on.trace, on.sort),
+    "launch": lambda on, _: launches(on.trace, on.links),
+    "memory": lambda on, _: memory(on.trace, on.links, on.steps).devices,
+    "modules": lambda on, _: module_times(on.trace, on.links),
+    "roofline": lambda on, options: roofline(on.trace, on.links, on.steps, options.device),
+    "kernels": lambda on, _: kernels(on.trace, on.links, on.sort),
+    "streams": lambda on, _: streams(on.trace, on.links, on.sort),
+    "idle_causes": lambda on, _: causes.gaps(on.trace, on.links),
+    "memory_operations": lambda on, _: copies(on.trace),
+}
+"""Parts that need nothing of each other."""
 
 
 def report(on: Material, options: Options = Options()) -> RankReport:
-    """All figures of one trace that is joined already."""
-    trace, attempts = on.trace, _Attempts(options.strict)
-    found = attempts.part("streams", lambda: streams(trace, on.links, on.sort)) or Streams(KERNEL_WAIT_NS, (), ())
-    by_step = attempts.part("steps", lambda: steps(trace, on.links, on.steps)) or StepReport("", "", [], [], 0, 0)
-    parts: dict[str, Any] = {
-        "kernels": attempts.part("kernels", lambda: kernels(trace, on.links, on.sort)) or [],
-        "launch": attempts.part("launches", lambda: launches(trace, on.links)),
-        "memory_operations": attempts.part("memory operations", lambda: copies(trace)) or [],
-        "operators": attempts.part("operators", lambda: operators(trace, on.links)),
-        "roofline": attempts.part("roofline", lambda: roofline(trace, on.links, on.steps, options.device)),
-        "critical_path": attempts.part("critical path", lambda: critical_path(trace, on.links, on.steps)),
-        "memory": attempts.part("memory", lambda: memory(trace, on.links, on.steps).devices),
-        "modules": attempts.part("modules", lambda: module_times(trace, on.links)),
-        "overview": attempts.part("overview", lambda: overview(trace, on.sort)),
-        "stacks": attempts.part("stacks", lambda: stacks(trace, on.links)),
-    }
+    """All figures of one trace that is joined already. What a part cannot compute is left out, and `notes` says so."""
+    trace = on.trace
+    found, notes = _parts(on, options)
+    streams_ = found.pop("streams") or Streams(KERNEL_WAIT_NS, (), ())
+    by_step = found.pop("steps") or StepReport("", "", [], [], 0, 0)
+    found["kernels"] = found["kernels"] or []
+    found["memory_operations"] = found["memory_operations"] or []
+    gaps = found.pop("idle_causes")
     totals = breakdowns.breakdown(trace.gpu, on.sort)
-    gaps = attempts.part("causes of idle time", lambda: causes.gaps(trace, on.links))
-    seen = None if gaps is None else _seen(on, totals, gaps, parts | {"steps": by_step})
+    said, note = _attempt("findings", lambda *_: findings(_seen(on, totals, gaps, by_step, found)), on, options)
     return RankReport(
         rank=trace.rank,
         world_size=trace.distributed.world_size if trace.distributed is not None else None,
@@ -194,9 +185,9 @@ def report(on: Material, options: Options = Options()) -> RankReport:
         device_names=[GpuDevice(d.id, d.name, d.memory_bytes or None, d.processors or None) for d in trace.devices],
         epoch_ns=trace.epoch_ns,
         devices=breakdowns.devices(trace.gpu, on.sort),
-        streams=list(found.streams),
-        device_idle=list(found.devices),
-        kernel_wait_threshold_ns=found.kernel_wait_threshold_ns,
+        streams=list(streams_.streams),
+        device_idle=list(streams_.devices),
+        kernel_wait_threshold_ns=streams_.kernel_wait_threshold_ns,
         steps=by_step.steps,
         step_source=by_step.source,
         step_label=by_step.label,
@@ -205,11 +196,28 @@ def report(on: Material, options: Options = Options()) -> RankReport:
         outside_steps_ns=by_step.outside_ns,
         steps_wanted=None if options.steps is None else str(options.steps),
         idle_causes=None if gaps is None else _idle_causes(gaps, totals),
-        findings=(attempts.part("findings", lambda: findings(seen)) if seen is not None else None) or [],
-        notes=[*trace.notes, *attempts.notes],
+        findings=said or [],
+        notes=[*trace.notes, *notes, *note],
         **asdict(totals),
-        **parts,
+        **found,
     )
+
+
+def _parts(on: Material, options: Options) -> tuple[dict[str, Any], list[str]]:
+    """What each part found, and a note of each that failed."""
+    found = {name: _attempt(name, part, on, options) for name, part in PARTS.items()}
+    return {name: value for name, (value, _) in found.items()}, [note for _, notes in found.values() for note in notes]
+
+
+def _attempt(name: str, part: Part, on: Material, options: Options) -> tuple[Any, list[str]]:
+    """What it found and nothing to say; or nothing and why: the fault of one part takes no other along."""
+    try:
+        return part(on, options), []
+    except Exception as error:
+        if options.strict:
+            raise
+        words = name.replace("_", " ")
+        return None, [f"{words} left out, by a fault of warpmeter: {type(error).__name__}: {error}"]
 
 
 def _idle_causes(gaps: causes.Gaps, totals: Breakdown) -> IdleCauses | None:
@@ -220,17 +228,19 @@ def _idle_causes(gaps: causes.Gaps, totals: Breakdown) -> IdleCauses | None:
     return IdleCauses(**known, unknown_ns=totals.idle_ns - sum(known.values()))
 
 
-def _seen(on: Material, totals: Breakdown, gaps: causes.Gaps, parts: dict[str, Any]) -> Seen:
+def _seen(
+    on: Material, totals: Breakdown, gaps: causes.Gaps | None, by_step: StepReport, found: Mapping[str, Any]
+) -> Seen:
     return Seen(
         on.trace,
         on.links,
         totals,
-        gaps,
+        causes.gaps(on.trace, on.links) if gaps is None else gaps,
         exposed=causes.exposed_communication(on.trace, on.sort),
-        kernels=parts["kernels"],
-        launch=parts["launch"],
-        steps=parts["steps"].steps,
-        spread=parts["steps"].spread,
-        roofline=parts["roofline"],
-        memory=parts["memory"] or (),
+        kernels=found["kernels"],
+        launch=found["launch"],
+        steps=by_step.steps,
+        spread=by_step.spread,
+        roofline=found["roofline"],
+        memory=found["memory"] or (),
     )
