@@ -80,7 +80,7 @@ def spans(trace: Trace, steps: Windows, graph: Dependencies) -> Spans:
     end = np.maximum.accumulate(done)
     start = np.maximum(steps.start, np.concatenate([[low], end[:-1]]))
     last[(gpu_end < steps.end) | (done < end)] = NONE
-    thread = _annotating(trace, steps.start, _host_threads(trace, graph, end))
+    thread = _annotating(trace, graph, steps.start, _host_threads(trace, graph, end))
     return Spans(steps.names, np.minimum(start, end), end, last, thread)
 
 
@@ -112,12 +112,17 @@ def _host_threads(trace: Trace, graph: Dependencies, end: Int64s) -> Int32s:
     return thread
 
 
-def _annotating(trace: Trace, start: Int64s, otherwise: Int32s) -> Int32s:
-    """The thread of the annotation that begins with each step, as the step's own does."""
+def _annotating(trace: Trace, graph: Dependencies, start: Int64s, otherwise: Int32s) -> Int32s:
+    """The thread of the annotation that begins with each step, as the step's own does, if it does anything else.
+
+    In containers the profiler may give its own annotations a thread's other number.
+    """
     if not len(trace.annotations):
         return otherwise
     where = np.minimum(np.searchsorted(trace.annotations.start, start), len(trace.annotations) - 1)
-    return np.where(trace.annotations.start[where] == start, trace.annotations.thread[where], otherwise)
+    thread = trace.annotations.thread[where]
+    at_work = np.isin(thread, np.union1d(graph.thread, trace.operators.thread))
+    return np.where(at_work & (trace.annotations.start[where] == start), thread, otherwise)
 
 
 def chains(trace: Trace, graph: Dependencies, windows: Spans) -> Stretches:

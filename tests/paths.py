@@ -309,7 +309,8 @@ class Oracle:
         """The step's own annotation, else the last launch, operator, call or annotation before its end."""
         spans = self.trace.annotations
         own = [i for i, start in enumerate(spans.start.tolist()) if start == step]
-        if own:
+        at_work = {each.thread for each in self.events} | set(self.trace.operators.thread.tolist())
+        if own and int(spans.thread[own[0]]) in at_work:
             return int(spans.thread[own[0]])
         launches = [
             (min(each.launch, each.start), each.index, each.thread)

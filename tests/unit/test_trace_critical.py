@@ -224,6 +224,14 @@ def test_threads_that_watch_over_collectives_are_not_the_steps() -> None:
     assert {part.thread for part in path.parts} == {0}
 
 
+def test_a_step_whose_annotation_has_another_threads_number() -> None:
+    builder = TraceBuilder()
+    builder.step(1, 0, 100, thread=5)
+    builder.operator("aten::mul", 20, 30)
+    path = found(builder.build())
+    assert [part.name for part in path.parts] == ["outside operators", "aten::mul", "outside operators"]
+
+
 def test_a_copy_to_the_host_is_waited_for() -> None:
     """`item()`: the copying call returns after its copy has ended, which waited for the kernel before it."""
     builder = TraceBuilder()
@@ -322,3 +330,15 @@ def test_real_paths_add_up(file: str, name: str) -> None:
     path = found(read(file))
     check(path)
     assert path.steps, name
+
+
+@needs_traces
+def test_real_steps_are_bound_by_what_they_are_known_to_be_bound_by() -> None:
+    """A synchronised forward pass on an H100 computes; eager vLLM on a B200 and a small DDP model wait for the host."""
+    paths = {name.rsplit("-", 1)[0]: found(read(str(path))) for name, path, _ in references()}
+    shares = {name: {each.category: each.share for each in path.categories} for name, path in paths.items()}
+    assert shares["tl_h100_qwen"]["computation"] > 0.85
+    assert shares["hta_ns_resolution"]["computation"] > 0.95
+    assert shares["tl_b200_vllm_eager"]["host"] > 0.99
+    assert shares["hta_nccl_parser_config"]["host"] > 0.95
+    assert paths["tl_h100_qwen"].launch_latency_ns == 6_769

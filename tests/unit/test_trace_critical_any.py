@@ -21,7 +21,7 @@ def traces(draw: st.DrawFn) -> TraceBuilder:
     """Launches, lost launches, copies, waits and operators on two threads of each sort, in any order and overlap."""
     builder = TraceBuilder()
     for number in range(draw(st.integers(0, 3))):
-        builder.step(number, 100 * number, draw(st.integers(1, 100)))
+        builder.step(number, 100 * number, draw(st.integers(1, 100)), thread=draw(st.sampled_from([0, 0, 3])))
     for _ in range(draw(st.integers(0, 8))):
         call = (draw(times), draw(lengths))
         start = draw(st.one_of(times, st.integers(call[0], call[0] + 50)))
