@@ -9,7 +9,6 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, ClassVar, Final
 
-import fsspec
 from isal import isal_zlib
 
 if sys.version_info >= (3, 14):
@@ -18,7 +17,7 @@ else:
     from backports import zstd
 
 Progress = Callable[[int, int], None]
-ENDINGS: Final = (".json", ".json.gz", ".json.zst")
+ENDINGS: Final = (".json", ".json.gz", ".json.zst", ".json.zstd")
 BLOCK: Final = 1 << 20
 
 
@@ -54,6 +53,8 @@ def _local(pattern: str) -> list[str]:
 
 
 def _remote(pattern: str) -> list[str]:
+    import fsspec  # here, as it takes longer to import than a small trace to read
+
     try:
         filesystem, path = fsspec.url_to_fs(pattern)
         if any(sign in path for sign in "*?["):
@@ -171,6 +172,8 @@ class _Zstd:
 
 def _open(path: str) -> Any:
     if "://" in path:
+        import fsspec
+
         return fsspec.open(path, "rb").open()
     if Path(path).is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))

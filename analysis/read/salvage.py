@@ -16,8 +16,9 @@ _FIRST_LOOK: Final = 1 << 20
 _SMALL: Final = 512
 _BLANK: Final = re.compile(rb"\s*+")
 _AFTER: Final = re.compile(rb"\s*+(,)?")
-_NO_END: Final = re.compile(rb"\]\s*+,?\s*+\{")
-"""A bracket with an event behind it ends nothing."""
+_NEXT: Final = re.compile(rb"\]\s*+,?\s*+\{")
+_BEHIND: Final = 1 << 16
+"""Bytes behind a bracket in which there would be another event, if it were not the last."""
 
 
 class State(Enum):
@@ -115,15 +116,17 @@ class Salvage:
         return State.OPEN if text[self._at] == ord("{") else self._lost()
 
     def _closed(self) -> State:
-        """Goes past a closing bracket."""
-        self._window.fill(self._at + _SMALL)
-        no_end = _NO_END.match(self._window.text, self._at)
-        if no_end:
-            self._odd[NO_EVENT] += 1
-            self._at = no_end.end() - 1
-            return State.OPEN
-        self._at += 1
-        return State.CLOSED
+        """Goes past a closing bracket. One with events behind it ends nothing."""
+        self._window.fill(self._at + _BEHIND)
+        text = self._window.text
+        next_one = _NEXT.match(text, self._at)
+        place = cut(text, self._at, self._at + _BEHIND) if next_one is None else (0, next_one.end() - 1)
+        if place is None:
+            self._at += 1
+            return State.CLOSED
+        self._odd[NO_EVENT] += 1
+        self._at = place[1]
+        return State.OPEN
 
     def _lost(self) -> State:
         """Counts what is here as an odd event and goes to the next that may be one."""

@@ -17,7 +17,7 @@ from warpmeter.analysis.read.reader import Reader, Share, UnsoundError
 from warpmeter.analysis.read.tables import Tables
 from warpmeter.analysis.read.text import Window
 
-WORTHWHILE_BYTES: Final = 48 << 20
+WORTHWHILE_BYTES: Final = 160 << 20
 """Text from which on half of the decoding takes longer than to start an interpreter."""
 PACKED: Final = 8
 """Times that a packed trace is longer than its file, at least."""

@@ -161,7 +161,7 @@ class Tables:
             "correlation": integers([a.correlation for a in args]),
             "external": _external(args),
             "bytes": integers([a.bytes for a in args]),
-            "occupancy": np.array([a.occupancy for a in args], np.float32) / np.float32(100),
+            "occupancy": _occupancy([a.occupancy for a in args]),
             "collective": self._collective(args),
         }
 
@@ -311,6 +311,13 @@ def _placed(values: Any, words: Sequence[shapes.Word]) -> Any:
     if len(missing):
         values[missing] = small([number(words[place]) for place in missing.tolist()])
     return values
+
+
+def _occupancy(percents: Sequence[float | None]) -> Any:
+    """Percents as ratios; NaN for none, and for what is no percent."""
+    ratios = np.array(percents, np.float64) / 100
+    ratios[~((ratios >= 0) & (ratios <= 1))] = np.nan
+    return ratios.astype(np.float32)
 
 
 def _object(text: bytes) -> dict[str, Any]:
