@@ -46,7 +46,7 @@ FROM
                 toMonday(min(kernel.captured_at)) AS week,
                 any(kernel.short_name) AS short_name,
                 any(kernel.sort) AS sort,
-                groupUniqArray(toString(kernel.host)) AS hosts,
+                groupUniqArrayIf(toString(kernel.host), kernel.host != '') AS hosts,
                 sum(kernel.count) AS count,
                 sum(kernel.total_ns) AS total_ns
             FROM {{ name("trace_kernels") }} AS kernel
@@ -136,8 +136,8 @@ FROM
         any(each.workload) AS workload,
         min(each.captured_at) AS captured_at,
         max(each.loaded_at) AS loaded_at,
-        arraySort(groupUniqArray(toString(each.host))) AS hosts,
-        arraySort(groupUniqArray(toString(each.gpu_model))) AS gpu_models,
+        arraySort(groupUniqArrayIf(toString(each.host), each.host != '')) AS hosts,
+        arraySort(groupUniqArrayIf(toString(each.gpu_model), each.gpu_model != '')) AS gpu_models,
         count() AS ranks,
         max(each.world_size) AS world_size,
         arraySlice(arrayFilter(rank -> NOT has(groupUniqArray(each.rank) AS there, rank), range(ifNull(world_size, 0))), 1, 100) AS ranks_missing,

@@ -9,12 +9,13 @@ import pytest
 
 from tests.captures import two_ranks
 from tests.tables import ask, one
+from tests.trace_mutants import good, mutant
 from tests.traces import needs_traces, references
 from warpmeter import landing
 from warpmeter.analysis import rows
 from warpmeter.analysis.job import extract, job
 from warpmeter.analysis.job.rows import collectives
-from warpmeter.analysis.read import read
+from warpmeter.analysis.read import TraceError, read
 from warpmeter.analysis.report import Material, RankReport, material, report
 from warpmeter.landing import Process
 from warpmeter.settings import Store
@@ -66,10 +67,8 @@ def test_a_real_trace_reads_in_sql_as_in_its_report(client: Client, store: Store
         (k.name, k.count, k.total_ns, k.min_ns, k.max_ns, k.p50_ns, k.share, k.operators[0].name if k.operators else "")
         for k in about.kernels
     )
-    streams = (
-        "SELECT device, stream, gpu_events, busy_ns, host_wait_ns FROM trace_streams WHERE capture_id = {c:String}"
-    )
-    assert sorted(ask(client, streams, c=name)) == sorted(
+    streams = "SELECT device, stream, gpu_events, busy_ns, host_wait_ns FROM trace_streams"
+    assert sorted(ask(client, f"{streams} WHERE capture_id = {{c:String}}", c=name)) == sorted(
         (s.device, s.stream, s.gpu_events, s.busy_ns, s.idle.host_wait_ns) for s in about.streams
     )
     steps = "SELECT name, duration_ns, busy_ns, gpu_events FROM trace_steps WHERE capture_id = {c:String} ORDER BY step"
@@ -119,3 +118,22 @@ def test_a_straggler_is_in_the_collectives_rows(client: Client, store: Store, tm
     assert by_rank[0][0][1:6] == (0, 2, 4000, "all_reduce", 100_000)
     assert [row[6] for row in by_rank[0]] == [300_000] * 4
     assert one(client, "SELECT max(bus_bytes_per_s) FROM trace_collectives WHERE capture_id = 'straggler'") == 4e7
+
+
+def test_broken_traces_land_or_are_refused_as_traces(client: Client, store: Store, tmp_path: Path) -> None:
+    load, kept = landing.begin(client, "broken"), []
+    for seed in range(40):
+        path = tmp_path / f"{seed}.json"
+        path.write_bytes(mutant(seed, good(seed)).data)
+        try:
+            on, about = analysed(path)
+        except TraceError:
+            continue
+        (met,) = collectives([extract(on.trace, on.links)], [on.trace.epoch_ns + rows.began_ns(on.trace)])
+        process = Process(seed, "ant", True, rows.captured_at_ns(on.trace))
+        kept.append(landing.put(client, store, load, process, {**rows.rows(on, about), "trace_collectives": [met]}))
+    assert len(kept) > 30
+    landing.publish(client, store, load, kept, lambda _: None)
+    counts = "SELECT count(), sum(row_counts['trace_kernels']) FROM trace_ranks WHERE capture_id = 'broken'"
+    kernels = one(client, "SELECT count() FROM trace_kernels WHERE capture_id = 'broken'")
+    assert ask(client, counts) == [(len(kept), kernels)]
