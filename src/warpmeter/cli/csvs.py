@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -18,28 +19,34 @@ ELSEWHERE: Final = ("stacks", "overview")
 """Parts of a report that are no tables: the one has files of its own, the other is for drawing."""
 
 
-def tables(document: Mapping[str, Any]) -> Tables:
+def tables(document: Document) -> Tables:
     """`ranks` with a row a rank, `kernels`, `steps`, … with rank and file before each row, `job_…`, `diff_…`.
 
-    Rows within a row of a name (the operators that launched a kernel) have that name in `of`.
+    Rows within a row that has a name (the operators that launched a kernel) or an id have it in `of`.
     """
     found: Tables = {}
-    for rank in document["ranks"]:
-        key = {"rank": rank["rank"], "file": rank["file"]}
-        _add(found, "ranks", "", key, {name: part for name, part in rank.items() if name not in ELSEWHERE})
-    for part in ("job", "diff"):
-        if document.get(part):
-            _add(found, part, part, {}, document[part])
+    for rank in document.ranks:
+        parts = {field.name: getattr(rank, field.name) for field in fields(rank) if field.name not in ELSEWHERE}
+        _add(found, "ranks", "", {"rank": rank.rank, "file": rank.file}, msgspec.to_builtins(parts))
+    _list(found, "findings_of_job", {}, msgspec.to_builtins(document.findings))
+    for name, part in (("job", document.job), ("diff", document.diff)):
+        if part is not None:
+            _add(found, name, name, {}, msgspec.to_builtins(part))
     return found
 
 
 def _add(found: Tables, name: str, prefix: str, key: Row, value: Mapping[str, Any]) -> None:
     """One object: its own row in table `name`, and a table for each list of objects anywhere in it."""
     found.setdefault(name, []).append(key | _row(value))
-    within = key | {"of": value["name"]} if "name" in value else key
+    called = value.get("name", value.get("id"))
+    within = key if called is None else key | {"of": called}
     for path, rows in _lists(value, prefix):
-        for row in rows:
-            _add(found, path, path, within, row)
+        _list(found, path, within, rows)
+
+
+def _list(found: Tables, name: str, key: Row, rows: Sequence[Mapping[str, Any]]) -> None:
+    for row in rows:
+        _add(found, name, name, key, row)
 
 
 def _row(value: Mapping[str, Any], prefix: str = "") -> Row:
@@ -75,8 +82,7 @@ def write(document: Document, folder: Path) -> list[Path]:
     outermost first (`rank N` where there are several), and its own nanoseconds.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    found = tables(msgspec.to_builtins(document))
-    written = [_write(folder / f"{name}.csv", rows) for name, rows in found.items()]
+    written = [_write(folder / f"{name}.csv", rows) for name, rows in tables(document).items()]
     return [*written, _folded(document, folder, "cpu"), _folded(document, folder, "gpu")]
 
 
