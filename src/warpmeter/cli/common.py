@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from warpmeter import clock, config
+from warpmeter import clock
 from warpmeter.settings import Kafka, Settings, Store
 from warpmeter.up.folder import EMBEDDED_TOPICS, Folder, Running, UpError
 
@@ -47,7 +47,9 @@ def explained(*expected: type[Exception]) -> Iterator[None]:
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     except Exception as error:
-        if not isinstance(error, (*expected, UpError, config.ConfigError)):
+        from warpmeter.config import ConfigError
+
+        if not isinstance(error, (*expected, UpError, ConfigError)):
             raise
         fail(_said(error), getattr(error, "exit_status", 1))
 
@@ -63,6 +65,8 @@ def _said(error: Exception) -> str:
 
 def settings(data: Path | None = None, **tables: Mapping[str, Any]) -> Settings:
     """The settings in force: option, variable, file; where none names a broker or store, what `up` runs here."""
+    from warpmeter import config  # not above: what needs no settings (`analyze`) starts a third sooner without pydantic
+
     given = {name: {key: value for key, value in table.items() if value is not None} for name, table in tables.items()}
     try:
         loaded = config.load(_chosen.get("config"), {name: table for name, table in given.items() if table})
