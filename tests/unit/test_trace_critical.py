@@ -1,5 +1,7 @@
 """The critical path: chains whose every nanosecond is known, real traces, and any trace at all beside an oracle."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -325,11 +327,11 @@ def test_the_result_is_plain() -> None:
 
 
 @needs_traces
-@pytest.mark.parametrize(("file", "name"), [(str(path), name) for name, path, _ in references()])
-def test_real_paths_add_up(file: str, name: str) -> None:
-    path = found(read(file))
+@pytest.mark.parametrize("file", [pytest.param(path, id=name) for name, path, _ in references()])
+def test_real_paths_add_up(file: Path) -> None:
+    path = found(read(str(file)))
     check(path)
-    assert path.steps, name
+    assert path.steps
 
 
 @needs_traces
