@@ -2,11 +2,13 @@
 
 import csv
 import gzip
+import io
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from tests.jobs import Job
@@ -17,7 +19,7 @@ from warpmeter.analysis import workers
 from warpmeter.analysis.capture import Document
 from warpmeter.analysis.report import SCHEMA_VERSION, Options, analyze
 from warpmeter.analysis.selection import numbers, rank_in
-from warpmeter.cli import analyzing, complete
+from warpmeter.cli import analyzing, common, complete
 from warpmeter.cli.app import app
 
 PER_RANK = (
@@ -73,6 +75,20 @@ def test_what_is_printed_names_the_time_the_kernels_and_the_steps(trace: Path) -
     assert done.exit_code == 0
     for words in ("rank 0", "Findings", "Time of the GPU", "exposed", "gemm", "aten::mm", "ProfilerStep#6", "Launches"):
         assert words in done.stdout
+
+
+@pytest.mark.parametrize(("width", "columns"), [(80, False), (200, True)])
+def test_a_narrow_terminal_keeps_figures_whole(
+    trace: Path, monkeypatch: pytest.MonkeyPatch, width: int, columns: bool
+) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(common, "out", Console(width=width, file=screen))
+    assert run(trace).exit_code == 0
+    lines = screen.getvalue().splitlines()
+    table = lines[lines.index(next(line for line in lines if line.startswith("Kernels"))) :]
+    assert ("mean" in table[2]) == columns
+    assert "1.8 ms" in table[4]
+    assert max(len(line) for line in table[1:5]) <= width
 
 
 def test_one_step_is_its_launches_wherever_they_ran(trace: Path) -> None:
