@@ -115,13 +115,26 @@ class Job:
             if rank not in absent:
                 self._write(worker, kind, (begin, worker.now), self._said(kind, group, elements), group)
 
-    def send(self, source: int, target: int, *, elements: int = 1 << 20, transfer: int = 50_000) -> None:
-        """A transfer between two ranks: it begins when both are there."""
+    def send(
+        self, source: int, target: int, *, elements: int = 1 << 20, transfer: int = 50_000, rid: int | None = None
+    ) -> None:
+        """A transfer between two ranks: it begins when both are there. After `rid` the sender is done with it."""
+        if rid is not None:
+            self._buffered(source, target, self._said("send", "0", elements), transfer, rid)
+            return
         end = max(self.workers[source].now, self.workers[target].now) + transfer
         for rank, kind, peer in ((source, "send", {"target": target}), (target, "recv", {"source": source})):
             worker = self.workers[rank]
             begin, worker.now = worker.now, end
             self._write(worker, kind, (begin, end), self._said(kind, "0", elements) | peer, "0")
+
+    def _buffered(self, source: int, target: int, said: dict[str, Any], transfer: int, rid: int) -> None:
+        sender, receiver = self.workers[source], self.workers[target]
+        sent, sender.now = sender.now, sender.now + rid
+        asked, receiver.now = receiver.now, max(receiver.now, sent) + transfer
+        self._write(sender, "send", (sent, sender.now), said | {"target": target}, "0")
+        said = said | {"collective": "recv", "source": source}
+        self._write(receiver, "recv", (asked, receiver.now), said, "0")
 
     def step(self, number: int) -> None:
         """The profiler's step begins on all ranks, each where it is; it is 1 µs long."""

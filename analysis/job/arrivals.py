@@ -127,8 +127,14 @@ class Arrivals:
 
     @cached_property
     def transfer(self) -> Int64s:
-        """How long it took when all were there: the shortest of what the ranks stayed without waiting."""
-        took: Int64s = np.where(self.lane.there, self.stay - self.wait, _NEVER).min(axis=1, initial=_NEVER)
+        """How long it took when all were there: the shortest of what the ranks stayed without waiting.
+
+        The longest where ranks may leave early.
+        """
+        there, rest = self.lane.there, self.stay - self.wait
+        shortest = np.where(there, rest, _NEVER).min(axis=1, initial=_NEVER)
+        longest = np.where(there, rest, 0).max(axis=1, initial=0)
+        took: Int64s = np.where(self.symmetric, shortest, longest)
         return took
 
     @cached_property

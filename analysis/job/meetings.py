@@ -117,7 +117,34 @@ def _same(a: Sequence, b: Sequence, uncertainty: int) -> tuple[Places, Places]:
     again = np.zeros(len(other), np.bool_)
     again[order[1:]] = other[order[1:]] == other[order[:-1]]
     good = near & ~again & (apart <= slack)
-    return at_a[other[good]], at_b[every[good]]
+    if not (shared.b.sends.any() or shared.a.sends.any()):
+        return at_a[other[good]], at_b[every[good]]
+    good[good] = shared.together(every[good], other[good])
+    return _in_turn(a, b, at_a[other[good]], at_b[every[good]], slack)
+
+
+def _in_turn(a: Sequence, b: Sequence, rows: Places, theirs: Places, slack: int) -> tuple[Places, Places]:
+    """Transfers between two that are known to match, and those between them that therefore do.
+
+    Of a small one the sender may be rid long before the receiver asks for it. Where as many were sent as received
+    between two matches, they are the same ones.
+    """
+    if not len(rows):
+        return rows, theirs
+    order = np.argsort(rows)
+    rows, shift = rows[order], (theirs - rows)[order]
+    every = np.arange(len(a))
+    after = np.searchsorted(rows, every)
+    ahead, behind = shift[np.minimum(after, len(rows) - 1)], shift[np.maximum(after - 1, 0)]
+    known = np.searchsorted(rows, every, side="right") > after
+    partner = every + ahead
+    fits = (known | (ahead == behind)) & (partner >= 0) & (partner < len(b))
+    mine, yours = every[fits], partner[fits]
+    begun = np.where(a.sends[mine], b.end[yours] - a.start[mine], a.end[mine] - b.start[yours])
+    fits = (begun >= -slack) & (a.code[mine] == b.code[yours])
+    mine, yours = mine[fits], yours[fits]
+    yours, first = np.unique(yours, return_index=True)
+    return mine[first], yours
 
 
 def _transfer(shared: Shared, other: Places) -> Int64s:

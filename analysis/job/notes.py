@@ -3,9 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from warpmeter.analysis.job.clocks import Clock
+from warpmeter.analysis.job.collectives import POINT_TO_POINT
 from warpmeter.analysis.job.extract import RankExtract
 from warpmeter.analysis.job.groups import Met
+from warpmeter.analysis.job.sequences import meets_others
 
 LISTED: Final = 20
 """How many ranks a note lists by number."""
@@ -15,7 +19,13 @@ def notes_on(
     ranks: Sequence[RankExtract], clocks: Sequence[Clock], missing: list[int], found: Sequence[Met]
 ) -> list[str]:
     """One sentence each."""
-    said = [_missing(missing, len(ranks)), _apart(ranks, clocks), _unnamed(found), _several_jobs(ranks)]
+    said = [
+        _missing(missing, len(ranks)),
+        _apart(ranks, clocks),
+        _unnamed(found),
+        _transfers(ranks),
+        _several_jobs(ranks),
+    ]
     return [each for each in said if each]
 
 
@@ -49,6 +59,15 @@ def _unnamed(found: Sequence[Met]) -> str:
         "process groups are not told for all collectives: those on streams of one number, or of one backend of the "
         "host, are taken for one group's"
     )
+
+
+def _transfers(ranks: Sequence[RankExtract]) -> str:
+    """Point-to-point transfers that do not tell their peers."""
+    number = 0
+    for rank in ranks:
+        lone = [each.kind == POINT_TO_POINT and not meets_others(each, rank.rank) for each in rank.meetings]
+        number += int(np.array(lone, np.bool_)[rank.collectives.what].sum()) if lone else 0
+    return f"{number:,} point-to-point transfers do not tell who sends to whom: they are left out" if number else ""
 
 
 def _several_jobs(ranks: Sequence[RankExtract]) -> str:

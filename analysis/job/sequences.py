@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
-from warpmeter.analysis.job.collectives import POINT_TO_POINT, SYMMETRIC
+from warpmeter.analysis.job.collectives import POINT_TO_POINT, SYMMETRIC, Meeting
 from warpmeter.analysis.job.extract import RankExtract
-from warpmeter.analysis.trace import Booleans, Columns, Int64s, Places
+from warpmeter.analysis.trace import NONE, Booleans, Columns, Int64s, Places
+
+WAITED: Final = 2
+"""From how many times the shortest stay on a receiver has waited for its sender."""
 
 
 class Moves(Protocol):
@@ -46,7 +49,7 @@ def _sequence(rank: RankExtract, lanes: dict[object, int], codes: dict[object, i
     lane = np.array([lanes.setdefault(each.lane, len(lanes)) for each in known], np.int64)
     code = np.array([codes.setdefault((each.lane, each.alike), len(codes)) for each in known], np.int64)
     sure = np.array([each.kind in SYMMETRIC for each in known], np.bool_)
-    meets = np.array([_meets(each.group.size, each.kind, each.peers, rank.rank) for each in known], np.bool_)
+    meets = np.array([meets_others(each, rank.rank) for each in known], np.bool_)
     rows = rank.collectives
     sends = np.array([each.peers[0] == rank.rank for each in known], np.bool_)
     place = np.flatnonzero(meets[rows.what]) if len(known) else np.zeros(0, np.intp)
@@ -54,9 +57,14 @@ def _sequence(rank: RankExtract, lanes: dict[object, int], codes: dict[object, i
     return Sequence(rows.start[place], rows.end[place], lane[what], code[what], sure[what], sends[what], place)
 
 
-def _meets(size: int, kind: str, peers: tuple[int, int], rank: int) -> bool:
-    """Whether somebody else is in it: not in a group of one, nor in a transfer to oneself."""
-    return size != 1 and not (kind == POINT_TO_POINT and peers == (rank, rank))
+def meets_others(meeting: Meeting, rank: int) -> bool:
+    """Whether it is known to be with others: not in a group of one, nor a transfer to oneself or to who knows whom.
+
+    Several transfers that are started as one are one kernel, which does not tell its peers.
+    """
+    if meeting.kind == POINT_TO_POINT and meeting.peers == (NONE, NONE):
+        return meeting.group.size == 2
+    return meeting.group.size != 1 and meeting.peers != (rank, rank)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,14 +101,25 @@ class Shared:
     def together(self, places: Places, other: Places) -> Booleans:
         """Whether a row of `b` and one of `a` must have ended together: always, but for a receiver that came late.
 
-        Of a small transfer the sender is rid before the receiver asks for it. A receiver that was there for longer
-        than its sender got the end of it when the sender was done.
+        Of a small transfer the sender is rid before the receiver asks for it. A receiver that was there for long got
+        the end of it when the sender was done: for longer than receivers are at least, or when none is, than senders.
         """
-        to_a = self.b.sends[places]
-        to_b = self.a.sends[other]
+        to_a, to_b = self.b.sends[places], self.a.sends[other]
+        if not (to_a.any() or to_b.any()):
+            return np.ones(len(places), np.bool_)
         in_b = self.b.end[places] - self.b.start[places]
         in_a = self.a.end[other] - self.a.start[other]
-        return np.where(to_a, in_a >= in_b, np.where(to_b, in_b >= in_a, True))
+        receives, sends = np.where(to_a, in_a, in_b), np.where(to_a, in_b, in_a)
+        waited = receives > WAITED * self._quickest(self.b_code[places], receives)
+        transfers = to_a | to_b
+        return ~transfers | (waited if (waited & transfers).any() else receives >= sends)
+
+    @staticmethod
+    def _quickest(code: Int64s, stays: Int64s) -> Int64s:
+        """For each row the shortest stay among those of its code."""
+        least = np.full(int(code.max(initial=0)) + 1, np.iinfo(np.int64).max)
+        np.minimum.at(least, code, stays)
+        return least[code]
 
     def around(self, code: Int64s, end: Int64s) -> tuple[Places, Places]:
         """Of each code the last row of `a` that ended by then and the first after (clamped to the code's own)."""

@@ -168,6 +168,35 @@ def test_point_to_point_is_by_pair() -> None:
     assert sent.bus_bytes_per_s == pytest.approx((4 << 20) / 50e-6, rel=1e-3)
 
 
+def test_small_transfers_are_matched_though_the_receiver_asks_late() -> None:
+    made, chance = Job(2, CLOCKS), random.Random(11)
+    for turn in range(60):
+        made.compute(0, 300_000 + chance.randint(0, 50_000))
+        made.compute(1, 300_000)
+        behind, ahead = sorted(made.workers, key=lambda worker: (worker.rank == 1) == bool(turn % 3))
+        ahead.now = max(ahead.now, behind.now + 200_000 + chance.randint(0, 300_000))
+        made.send(0, 1, elements=1_000, transfer=30_000, rid=8_000)
+    report = job(made.extracts())
+    assert report.groups[0].unmatched == []
+    row = one(report, "send_recv")
+    assert row.count == 60
+    assert row.transfer_p50_ns == pytest.approx(30_000, abs=10)
+
+
+def test_transfers_that_do_not_tell_their_peers_are_left_out() -> None:
+    made = Job(4, CLOCKS)
+    for _ in range(5):
+        for rank in range(4):
+            made.compute(rank, 500_000)
+            start, duration = made.workers[rank].shown(made.workers[rank].now, made.workers[rank].now + 50_000)
+            made.workers[rank].trace.kernel("ncclDevKernel_SendRecv", start, duration, group="0", group_size=4)
+            made.workers[rank].now += 50_000
+        made.meet()
+    report = job(made.extracts())
+    assert [row.kind for row in report.collectives] == ["all_reduce"]
+    assert "20 point-to-point transfers do not tell" in report.notes[-1]
+
+
 def late_by_input(made: Job, rank: int, _step: int) -> None:
     if rank == 2:
         made.host(rank, 400_000, loader=True)
