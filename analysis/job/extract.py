@@ -34,6 +34,8 @@ HOST_COLLECTIVE: Final = re.compile(r"(gloo|mpi|ucc):")
 INPUT: Final = re.compile(r"enumerate\(DataLoader\)|DataLoader.*__next__")
 """Ranges in which the program waits for its next batch."""
 
+_NO_WORK: Final = re.compile(rf"c10d::|record_param_comms|{INPUT.pattern}")
+
 STEP: Final = re.compile(r"ProfilerStep\s*#?(\d+)")
 
 ACTIVITIES: Final = ("compute", "communication", "memory", "input", "host")
@@ -95,7 +97,7 @@ class RankExtract:
     step_numbers: Int64s
     step_starts: Int64s
     kernels: dict[str, tuple[int, int]]
-    """Count and total nanoseconds of each kernel that computes."""
+    """Count and total nanoseconds of each kernel that computes; without a GPU of operators."""
     figures: Figures
     resolution_ns: int
     """1,000 where all of the trace's times are whole microseconds, else 1."""
@@ -122,7 +124,7 @@ def extract(trace: Trace, links: Links, rank: int | None = None) -> RankExtract:
         collectives=busy.filled(trace, rows, meetings),
         step_numbers=numbers,
         step_starts=starts + trace.epoch_ns,
-        kernels=_kernel_totals(trace),
+        kernels=_totals(_computing(trace), trace.names),
         figures=own.figures(trace, len(numbers), step_ns),
         resolution_ns=_resolution(trace),
     )
@@ -163,7 +165,8 @@ class _Activities:
         comm_all = _union(trace.gpu, comm)
         if with_host:
             comm_all |= _union(trace.annotations, _named(trace, trace.annotations, HOST_COLLECTIVE))
-        compute = _union(trace.gpu, kernels & ~comm) if len(trace.gpu) else _host_compute(trace)
+        computing = _computing(trace)
+        compute = union(computing.start, computing.end)
         copies = _union(trace.gpu, ~kernels)
         covered = compute | comm_all
         waits = _union(trace.annotations, _named(trace, trace.annotations, INPUT))
@@ -177,6 +180,7 @@ class _Activities:
         known = since != NONE
         begin = np.where(known, since, rows.start)
         length = rows.start - begin
+        starts = _computing(trace).start
         parts = {
             name: measure(getattr(self, name), begin, rows.start)
             for name in ("compute", "communication", "memory", "input")
@@ -187,7 +191,7 @@ class _Activities:
             what=rows.what,
             since=np.where(known, since + trace.epoch_ns, NONE),
             host=length - sum(parts.values()),
-            kernels=_kernels_between(trace, begin, rows.start),
+            kernels=np.searchsorted(starts, rows.start) - np.searchsorted(starts, begin),
             **parts,
         )
 
@@ -210,15 +214,15 @@ class _Activities:
         )
 
 
-def _host_compute(trace: Trace) -> Intervals:
-    """On a rank without a GPU: when operators ran that neither communicate nor fetch input."""
-    other = re.compile(rf"c10d::|record_param_comms|{INPUT.pattern}")
-    return _union(trace.operators, ~_named(trace, trace.operators, other))
-
-
-def _kernels_between(trace: Trace, begin: Int64s, end: Int64s) -> Int64s:
-    starts = trace.gpu.start[(trace.gpu.kind == Kind.KERNEL) & ~communicates(trace)]
-    return np.searchsorted(starts, end) - np.searchsorted(starts, begin)
+def _computing(trace: Trace) -> Spans:
+    """Kernels that compute; without a GPU operators that neither communicate nor fetch input."""
+    if len(trace.gpu):
+        spans: Spans = trace.gpu
+        where = (trace.gpu.kind == Kind.KERNEL) & ~communicates(trace)
+    else:
+        spans = trace.operators
+        where = ~_named(trace, trace.operators, _NO_WORK)
+    return Spans(spans.start[where], spans.duration[where], spans.name[where])
 
 
 @dataclass(frozen=True, eq=False)
@@ -354,15 +358,13 @@ def _steps(trace: Trace) -> tuple[Int64s, Int64s, int | None]:
     return numbers, steps.start[first], mean
 
 
-def _kernel_totals(trace: Trace) -> dict[str, tuple[int, int]]:
-    where = (trace.gpu.kind == Kind.KERNEL) & ~communicates(trace)
-    name = trace.gpu.name[where]
-    counts = np.bincount(name)
+def _totals(computing: Spans, names: Sequence[str]) -> dict[str, tuple[int, int]]:
+    counts = np.bincount(computing.name)
     totals = np.zeros(len(counts), np.int64)
-    np.add.at(totals, name, trace.gpu.duration[where])
+    np.add.at(totals, computing.name, computing.duration)
     found = np.flatnonzero(counts)
     each = zip(found.tolist(), counts[found].tolist(), totals[found].tolist(), strict=True)
-    return {trace.names[place]: (count, total) for place, count, total in each}
+    return {names[place]: (count, total) for place, count, total in each}
 
 
 def _host(trace: Trace) -> str | None:

@@ -450,6 +450,8 @@ def test_three_ranks_that_were_real_on_cpus() -> None:
     reduced = {row.bytes: row for row in report.collectives if row.kind == "all_reduce"}
     assert {size: row.count for size, row in reduced.items()} == {4 * 256 * 257: 8, 4 * 1_000: 8}
     assert [(each.rank, each.cause) for each in report.stragglers[:2]] == [(2, "slow_kernels"), (1, "input")]
+    assert "aten::mm" in report.stragglers[0].evidence
+    assert "32 against 8 of them" in report.stragglers[0].evidence
     assert all(each.causes["input"] < each.late_ns / 100 for each in report.stragglers if each.rank != 1)
 
 

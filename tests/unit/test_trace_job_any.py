@@ -57,7 +57,7 @@ def said(chance: random.Random) -> dict[str, Any]:
     return {key: value for key, value in whole.items() if chance.random() < 0.8}
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32), files=st.integers(1, 4))
 def test_any_traces_give_a_report(seed: int, files: int) -> None:
     chance = random.Random(seed)
