@@ -151,11 +151,14 @@ def _events(seen: Seen, kernels: list[Kernel]) -> GpuEvents:
 
 
 def low_occupancy(seen: Seen) -> Finding | None:
-    """Kernels that leave most of each multiprocessor's threads unused; products on tensor cores do so on purpose."""
+    """Kernels that leave most of each multiprocessor's threads unused; products on tensor cores do so on purpose.
+
+    An estimate of 0 says nothing: Kineto gives it where it could not reckon.
+    """
     low = [
         kernel
         for kernel in seen.compute
-        if kernel.occupancy is not None and kernel.occupancy < LOW_OCCUPANCY and kernel.matrix_units is not True
+        if kernel.occupancy and kernel.occupancy < LOW_OCCUPANCY and kernel.matrix_units is not True
     ]
     cost = sum(kernel.total_ns for kernel in low)
     share = cost / seen.compute_total if seen.compute_total else 0.0

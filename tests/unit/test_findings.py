@@ -38,6 +38,7 @@ def clean() -> TraceBuilder:
     builder.annotation("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 1 * MS, 500 * US)
     builder.launch(ALL_REDUCE, (2 * MS, 5 * US), (20 * MS, 30 * MS), stream=20)
     builder.launch(ADD, (2 * MS + 50 * US, 5 * US), (100 * MS + 1 * US, 2 * MS))
+    builder.launch("not_reckoned", (2 * MS + 60 * US, 5 * US), (102 * MS + 1 * US, 40 * MS), occupancy_percent=0)
     builder.copy(60 * MS, 5 * MS, bytes=1 << 28, stream=21, correlation=builder.call("cudaMemcpyAsync", 3 * MS, 5 * US))
     return builder
 
