@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from random import Random
 from threading import Event
 from typing import Any
 
@@ -245,6 +246,36 @@ def test_a_load_that_began_too_long_ago_is_refused(client: Client, store: Store,
     old = Load(landing.uuid7(int(time.time() * 1000) - landing.LOAD_FOR_MS - 60_000), capture)
     with pytest.raises(LandingError, match="began too long ago"):
         landing.publish(client, store, old, [put(client, store, old, 0, 30)], no_wait)
+
+
+@pytest.mark.long
+def test_the_engine_killed_at_any_moment_of_a_load(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What is seen is the load before or this one, in all tables; loading again is all it needs."""
+    folder, moments = tmp_path_factory.mktemp("killed"), Random(5)
+    engine = EngineServer(folder)
+    store = Store(dsn=f"http://{WRITER}:{TOKEN}@127.0.0.1:{engine.port}")
+    with closing(connect(store, database="system")) as admin:
+        migrate.apply(admin, store)
+    with closing(connect(store)) as client:
+        load_ranks(client, store, "c", 100)
+    outcomes = set()
+    for number in range(8):
+        with ThreadPoolExecutor(1) as pool, closing(connect(store)) as client:
+            under_way = pool.submit(load_ranks, client, store, "c", 30 + number)
+            time.sleep(moments.uniform(0, 0.6))  # not for luck: any moment must do
+            engine.kill()
+            engine = EngineServer(folder, port=engine.port)
+            done = under_way.exception(60) is None
+        with closing(connect(store)) as client:
+            found = ask(client, SEEN, c="c")
+            assert found in ([(0, 100), (1, 100)], [(0, 30 + number), (1, 30 + number)])
+            assert not done or found[0][1] == 30 + number
+            assert ask(client, EVENTS, c="c") == [(6,)]
+            outcomes.add(found[0][1] == 100)
+            load_ranks(client, store, "c", 100)
+            assert stored(client, "c") == {"trace_kernels": 4, "trace_timeline": 6, "trace_ranks": 2}
+    engine.close()
+    assert outcomes
 
 
 # --- at once -----------------------------------------------------------------------------------------------------
