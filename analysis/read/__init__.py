@@ -1,5 +1,9 @@
 """Reading of trace files: `read` one into a `Trace`, `traces_in` for those that a command line means."""
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from warpmeter.analysis.read.build import build
 from warpmeter.analysis.read.files import File, Progress, TraceError, traces_in
 from warpmeter.analysis.read.reader import ALONE, Document, Reader, Share, UnsoundError
@@ -18,6 +22,23 @@ def read(path: str, progress: Progress | None = None, *, processes: int | None =
     `TraceError` is for what cannot be read, holds nothing or is no trace. A long local file is decoded by two processes
     unless `processes` is 1; 2 asks for them whatever the length.
     """
+    with _uncollected():
+        return _read(path, progress, processes)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without cyclic garbage collection: millions of objects come and go here, and none is in a cycle."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _read(path: str, progress: Progress | None, processes: int | None) -> Trace:
     if processes == 2 or (processes is None and worthwhile(path)):
         try:
             with Second(path) as second:

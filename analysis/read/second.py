@@ -4,6 +4,7 @@ It is started as an interpreter of its own, not by multiprocessing: a script tha
 no engine or thread of the caller is copied.
 """
 
+import gc
 import os
 import pickle
 import subprocess
@@ -63,6 +64,7 @@ class Second:
 
 def main() -> None:
     """The second process: its tables go to standard output; exit status 1 where the file cannot be shared."""
+    gc.disable()
     path = sys.argv[1]
     file, tables = File(path), Tables()
     try:

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Final
 
-from warpmeter.schemas.topics import TOPICS
-
 FORMATS: Final = (
     "Arrow", "CSV", "CSVWithNames", "JSON", "JSONColumns", "JSONCompact", "JSONEachRow", "Markdown", "Native",
     "Parquet", "PrettyCompact", "RowBinary", "SQLInsert", "TSV", "TSVWithNames", "Values", "Vertical", "XML",
@@ -20,6 +18,8 @@ def formats(incomplete: str) -> list[str]:
 
 def topic_names(incomplete: str) -> list[str]:
     """Topics that start so."""
+    from warpmeter.schemas.topics import TOPICS  # not above: it loads every generated message
+
     return [name for name in TOPICS if name.startswith(incomplete)]
 
 

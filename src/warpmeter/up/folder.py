@@ -9,13 +9,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import Field, PositiveInt, TypeAdapter
+from annotated_types import Ge, Gt, Lt
 
 LOW_DISK_BYTES: Final = 512 << 20
 YEAR_10000: Final = 253_402_300_800
 LOCK_WITHIN_S: Final = 0.5
 """A command that asks who holds the folder has the lock for an instant, which must not refuse an `up` that starts."""
 EMBEDDED_TOPICS: Final[dict[str, Any]] = {"partitions": 1, "replication_factor": 1}
+
+PositiveInt = Annotated[int, Gt(0)]
 
 
 class UpError(Exception):
@@ -27,7 +29,7 @@ class Running:
     """What a running `up` tells other commands. Holds the write token, so the file is readable by its owner only."""
 
     pid: PositiveInt
-    started_at: Annotated[float, Field(ge=0, lt=YEAR_10000)]
+    started_at: Annotated[float, Ge(0), Lt(YEAR_10000)]
     bootstrap_servers: str
     embedded_bus: bool
     dsn: str
@@ -128,6 +130,8 @@ class Folder:
     def running(self) -> Running | None:
         """What runs on this folder now, or None: also when the run file is what a dead or a starting `up` left."""
         try:
+            from pydantic import TypeAdapter  # not above: every command would load it, and few find an `up`
+
             running = TypeAdapter(Running).validate_json(self.run_file.read_bytes(), strict=True)
             holder = self._holder()
         except (OSError, ValueError):
