@@ -16,10 +16,12 @@ from tests.tracebuilder import TraceBuilder
 from tests.traces import needs_traces, references
 from warpmeter.analysis import report as reports
 from warpmeter.analysis import workers
-from warpmeter.analysis.capture import Document
+from warpmeter.analysis.capture import Document, one
+from warpmeter.analysis.findings import job_findings
+from warpmeter.analysis.job import job
 from warpmeter.analysis.report import SCHEMA_VERSION, Options, analyze
 from warpmeter.analysis.selection import numbers, rank_in
-from warpmeter.cli import analyzing, common, complete
+from warpmeter.cli import analyzing, common, complete, reporting
 from warpmeter.cli.app import app
 
 PER_RANK = (
@@ -294,13 +296,33 @@ def test_real_traces_equal_their_references(case: tuple[Path, dict[str, Any]]) -
     assert rank["launch"]["matched"] == expected["launch"]["gpu_matched_to_runtime"]
 
 
-def test_ranks_of_a_job_are_one_document(tmp_path: Path) -> None:
-    job = Job(3)
-    for _ in range(3):
+def test_of_several_ranks_a_line_each_is_shown_and_what_they_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Job(3)
+    for _ in range(5):
         for rank in range(3):
-            job.compute(rank, 1_000_000)
-        job.meet()
-    job.write(tmp_path)
+            made.host(rank, 4_000_000 if rank == 1 else 1_000_000)
+            made.compute(rank, 2_000_000)
+        made.meet()
+    ranked = [one(str(file), lambda *_: None).ranked for file in made.write(tmp_path)]
+    parts = [each for each in ranked if each is not None]
+    both = job([extract for _, extract in parts])
+    found = Document(SCHEMA_VERSION, [report for report, _ in parts], both, job_findings(both), [])
+    screen = io.StringIO()
+    monkeypatch.setattr(common, "out", Console(width=200, file=screen))
+    reporting.show(found, 10)
+    said = screen.getvalue()
+    assert "Rank 1 comes last to " in said
+    for title in ("3 ranks", "Findings of single ranks", "Collectives", "Ranks that others waited for"):
+        assert f"\n{title}" in said
+    assert "│ exposed_communication │ 2 of 3 │" in said
+
+
+def test_a_single_rank_is_no_job(tmp_path: Path) -> None:
+    made = Job(3)
+    made.meet()
+    made.write(tmp_path)
     found = document(tmp_path / "rank1.json")
     assert [rank["rank"] for rank in found["ranks"]] == [1]
-    assert found["job"] is None
+    assert (found["job"], found["findings"]) == (None, [])

@@ -322,17 +322,32 @@ def _ranks(document: Document, top: int) -> None:
     rows: Rows = [
         (each.rank, _ns(each.span_ns), _share(each.busy_ns, each.span_ns), _share(each.compute_ns, each.span_ns),
          _share(each.comm_ns, each.span_ns), _share(each.exposed_comm_ns, each.span_ns),
-         _share(each.idle_ns, each.span_ns), " ".join(one.id for one in each.findings), each.file)
+         _share(each.idle_ns, each.span_ns), each.file)
         for each in document.ranks
     ]  # fmt: skip
-    columns = ("rank", "span", "busy", "compute", "comm", "exposed", "idle", "findings", "file")
+    columns = ("rank", "span", "busy", "compute", "comm", "exposed", "idle", "file")
     _table(f"{len(document.ranks)} ranks", columns, rows)
     common.out.print()
     _said(document.findings)
+    _of_ranks(document)
     _job(document, top)
     for each in document.ranks:
         for note in each.notes:
             _line(f"! {each.file}: {note}", "yellow")
+
+
+def _of_ranks(document: Document) -> None:
+    """Findings of single ranks: each kind once, in the words of the rank where it costs most."""
+    found: dict[str, list[tuple[int, Finding]]] = {}
+    for rank in document.ranks:
+        for each in rank.findings:
+            found.setdefault(each.id, []).append((rank.rank, each))
+    worst = {id_: max(those, key=lambda pair: pair[1].cost_ns) for id_, those in found.items()}
+    rows: Rows = [
+        (id_, f"{len(found[id_]):,} of {len(document.ranks):,}", rank, each.text)
+        for id_, (rank, each) in sorted(worst.items(), key=lambda item: -item[1][1].cost_ns)
+    ]
+    _table("Findings of single ranks", ("finding", "ranks", "worst in", "where it is worst"), rows)
 
 
 def _job(document: Document, top: int) -> None:
