@@ -244,6 +244,11 @@ def slow_products(seen: Seen) -> Finding | None:
     )
 
 
+def _step(name: str) -> str:
+    """A step's name at the beginning of a sentence."""
+    return f"S{name[1:]}" if name.startswith("step ") else f"Step {name}"
+
+
 def uneven_steps(seen: Seen) -> Finding | None:
     """Steps of which one takes far longer than the others."""
     spread = next((each for each in seen.spread if each.figure == "duration_ns"), None)
@@ -253,7 +258,7 @@ def uneven_steps(seen: Seen) -> Finding | None:
     over = [step for step in seen.steps if step.duration_ns >= UNEVEN_RATIO * spread.p50]
     return Finding(
         "uneven_steps",
-        f"Step {spread.most} takes {digits(ratio)} times as long as the median one: {duration(spread.max)} against "
+        f"{_step(spread.most)} takes {digits(ratio)} times as long as the median one: {duration(spread.max)} against "
         f"{duration(spread.p50)}",
         ratio,
         "ratio",

@@ -68,8 +68,8 @@ def _is_text(column: str, rows: Rows, place: int) -> bool:
 
 
 def _fitting(columns: Sequence[str], rows: Rows, width: int) -> list[int]:
-    """The places of the columns that have room."""
-    shown = list(range(len(columns)))
+    """The places of the columns that hold something and have room."""
+    shown = [place for place in range(len(columns)) if any(row[place] not in (None, "") for row in rows)]
     for name in ("", *MINOR):
         shown = [place for place in shown if columns[place] != name or not name]
         if sum(_room(columns, rows, place) for place in shown) + 1 <= width:
@@ -319,12 +319,12 @@ def _inputs(dims: Sequence[Any]) -> str:
 
 
 def _ranks(document: Document, top: int) -> None:
-    rows: Rows = [
-        (each.rank, _ns(each.span_ns), _share(each.busy_ns, each.span_ns), _share(each.compute_ns, each.span_ns),
-         _share(each.comm_ns, each.span_ns), _share(each.exposed_comm_ns, each.span_ns),
-         _share(each.idle_ns, each.span_ns), each.file)
-        for each in document.ranks
-    ]  # fmt: skip
+    loads = {load.rank: load for load in document.job.loads} if document.job is not None else {}
+    rows: Rows = []
+    for each in document.ranks:
+        of = each if each.span_ns is not None else loads.get(each.rank, each)  # without a GPU: the host's own figures
+        parts = (of.busy_ns, of.compute_ns, of.comm_ns, of.exposed_comm_ns, of.idle_ns)
+        rows.append((each.rank, _ns(of.span_ns), *(_share(part, of.span_ns) for part in parts), each.file))
     columns = ("rank", "span", "busy", "compute", "comm", "exposed", "idle", "file")
     _table(f"{len(document.ranks)} ranks", columns, rows)
     common.out.print()
