@@ -6,8 +6,9 @@ from typing import Final
 
 import numpy as np
 
+from warpmeter.analysis.job.activities import ACTIVITIES
 from warpmeter.analysis.job.arrivals import Arrivals, others
-from warpmeter.analysis.job.extract import ACTIVITIES, RankExtract
+from warpmeter.analysis.job.extract import RankExtract
 from warpmeter.analysis.trace import Int64s, Places
 
 SLOW: Final = "slow_kernels"

@@ -6,10 +6,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from warpmeter.analysis.job.activities import ACTIVITIES
 from warpmeter.analysis.job.causes import excess
 from warpmeter.analysis.job.clocks import clocks
 from warpmeter.analysis.job.collectives import Meeting
-from warpmeter.analysis.job.extract import ACTIVITIES, RankExtract
+from warpmeter.analysis.job.extract import RankExtract
 from warpmeter.analysis.job.groups import Met, met
 from warpmeter.analysis.trace import NONE, Int64s, Places
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.jobs import BEGIN, FalseClock, Job
 from tests.traces import FOLDER, needs_traces
+from warpmeter.analysis.breakdown import breakdown, sorts
 from warpmeter.analysis.job import JobReport, extract, job
 from warpmeter.analysis.job.arrivals import others
 from warpmeter.analysis.job.collectives import bus_factor, dtype_bytes, kind_of
@@ -422,6 +423,17 @@ def test_the_report_is_plain() -> None:
     """JSON and back is the same: no arrays, no numbers of numpy."""
     report = job(training(Job(3, CLOCKS), delay=late_by_input).extracts())
     assert msgspec.json.decode(msgspec.json.encode(report), type=JobReport) == report
+
+
+@needs_traces
+@pytest.mark.parametrize("name", ["hta_nccl_parser_config", "hta_negative_queue_length", "tl_b200_vllm_eager"])
+def test_loads_are_the_figures_of_the_rank(name: str) -> None:
+    trace = read(str(FOLDER / f"{name}.json.gz"))
+    load = job([extract(trace, links(trace))]).loads[0]
+    found = breakdown(trace.gpu, sorts(trace.gpu, trace.names))
+    for figure in ("span_ns", "busy_ns", "idle_ns", "compute_ns", "comm_ns", "mem_ns", "exposed_comm_ns"):
+        assert getattr(load, figure) == getattr(found, figure)
+    assert load.kernels == found.compute_events + found.comm_events
 
 
 @needs_traces
