@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ import pytest
 
 from tests.brokers import Tansu
 from tests.nvml import NvmlStub
-from tests.pages import page, serving
+from tests.pages import Answer, page, serving
 from tests.real import agents
 from tests.real.agents import Reader
 from tests.unit.fakeproc import BTIME, Fake, FakeProc
@@ -35,10 +36,13 @@ from warpmeter.settings import Scrape
 pytestmark = [pytest.mark.long, pytest.mark.timeout(240)]
 
 PERIOD_S = 0.25
+SCRAPE_PERIOD_S = 0.5
+"""An exporter has as long to answer, and those of the test are slow as well where a machine is loaded."""
 WATCHED_S = 2.5
 """How long a source is kept from working: ten ticks of the others."""
 LATE_S = 1.0
 """Asserted: what a loaded machine may add. On a quiet one no tick of another source is 0.1 s late."""
+GOOD = b"up_here 1\n"
 GARBAGE = b"\xff\x00 }{ -1 \xe2\x82 cpu0 nan ((\n"
 STEADY = ("host", "devices", "rdma", "mounts", "numa", "gpu", "jobs", "scrape/good", "scrape/other")
 EXPORTER = """
@@ -52,6 +56,21 @@ print(server.server_port, flush=True)
 server.serve_forever()
 """
 KINDS = {"nic": "devices", "disk": "devices", "rdma": "rdma", "mount": "mounts", "numa": "numa"}
+
+
+def period_s(source: str) -> float:
+    """Seconds between two ticks of a source."""
+    return SCRAPE_PERIOD_S if source.startswith("scrape/") else PERIOD_S
+
+
+def drip(request: BaseHTTPRequestHandler) -> None:
+    """A page that comes byte by byte."""
+    for part in (b"HTTP/1.0 200 OK\r\n\r\n", *[b"#"] * 200):
+        try:
+            request.wfile.write(part)
+        except OSError:
+            return
+        time.sleep(0.02)
 
 
 def owner(topic: str, row: Any) -> str:
@@ -78,7 +97,7 @@ class World:
 
     def __init__(self, root: Path, stub: NvmlStub, reader: Reader, exporter: subprocess.Popen[str]) -> None:
         self.root, self.stub, self.reader, self.exporter = root, stub, reader, exporter
-        self.garbled = False
+        self.answer: Answer = page(GOOD)
 
     def ticks(self, since: float, to: float) -> dict[str, dict[float, float]]:
         """Of each source its ticks in between, and how late each was published, seconds."""
@@ -120,13 +139,14 @@ class World:
         right = file.read_bytes()
         return Trouble(source, lambda: replace(file, GARBAGE), lambda: replace(file, right), silent=False)
 
-    def page(self) -> bytes:
-        """Of the exporter that can be garbled."""
-        return GARBAGE if self.garbled else b"up_here 1\n"
+    def wrong(self, answer: Answer, silent: bool = True) -> Trouble:
+        """What the exporter that can be garbled answers instead of its page."""
+        right = page(GOOD)
+        return Trouble("scrape/garbles", lambda: self.answers(answer), lambda: self.answers(right), silent)
 
-    def garble(self, to: bool) -> None:
+    def answers(self, answer: Answer) -> None:
         """From now on."""
-        self.garbled = to
+        self.answer = answer
 
 
 def replace(file: Path, content: bytes) -> None:
@@ -174,15 +194,15 @@ def world(tansu: Tansu, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wo
         stack.callback(reader.close)
         made = World(root, stub, reader, exporter)
         urls = {
-            "good": stack.enter_context(serving(page(b"up_here 1\n"))),
+            "good": stack.enter_context(serving(page(GOOD))),
             "other": f"http://127.0.0.1:{int(exporter.stdout.readline())}/",
-            "garbles": stack.enter_context(serving(page(lambda: made.page()))),
+            "garbles": stack.enter_context(serving(lambda request: made.answer(request))),
         }
         asked = agents.settings(
             folder, bus, root=root, gpu=True, interval_s=PERIOD_S, device_interval_s=PERIOD_S, job_interval_s=PERIOD_S,
             job_event_interval_s=PERIOD_S, mount_interval_s=PERIOD_S, numa_interval_s=PERIOD_S,
             cpu_counter_interval_s=PERIOD_S,
-            scrape=tuple(Scrape(name, url, period_s=PERIOD_S, timeout_s=PERIOD_S) for name, url in urls.items()),
+            scrape=tuple(Scrape(name, url, period_s=SCRAPE_PERIOD_S) for name, url in urls.items()),
         )  # fmt: skip
         stack.enter_context(agents.running(asked, log=folder / "log"))
         until(lambda: made.works((*STEADY, "scrape/garbles"), 0), "rows of every source", 60)
@@ -214,7 +234,9 @@ def troubles(world: World) -> dict[str, Trouble]:
             lambda: stopped.send_signal(signal.SIGSTOP),
             lambda: stopped.send_signal(signal.SIGCONT),
         ),
-        "exporter garbled": Trouble("scrape/garbles", lambda: world.garble(True), lambda: world.garble(False)),
+        "exporter garbled": world.wrong(page(GARBAGE)),
+        "exporter dripping": world.wrong(drip),
+        "exporter endless": world.wrong(page(b"".join(b"line_%d 1\n" % number for number in range(200_000)))),
     }
 
 
@@ -223,7 +245,7 @@ SHARED = {"stat garbled": ("numa", "jobs")}
 CASES = (
     "nobody",  # what the machine itself makes late
     *(f"{name} {what}" for name in ("host", "devices", "rdma", "mounts", "numa", "jobs", "gpu", "exporter")
-      for what in ("frozen", "garbled")), "stat garbled", "gpu-events frozen",
+      for what in ("frozen", "garbled")), "exporter dripping", "exporter endless", "stat garbled", "gpu-events frozen",
 )  # fmt: skip
 
 
@@ -245,9 +267,9 @@ def test_one_in_trouble_leaves_the_others_on_time(world: World, case: str) -> No
     print(f"{case:18} worst of the others: {worst} {late[worst] * 1000:.0f} ms")
     for name in others:
         times = sorted(during[name])
-        assert [gap for a, b in pairwise(times) if (gap := b - a) > PERIOD_S + 1e-3] == [], name
-        assert began + PERIOD_S + 1e-3 >= times[0], name
-        assert times[-1] >= ended - PERIOD_S - LATE_S, name
+        assert [gap for a, b in pairwise(times) if (gap := b - a) > period_s(name) + 1e-3] == [], name
+        assert began + period_s(name) + 1e-3 >= times[0], name
+        assert times[-1] >= ended - period_s(name) - LATE_S, name
     assert late[worst] < LATE_S, worst
     if trouble.silent:
         published = [ts for ts, after_s in during[trouble.source].items() if ts + after_s < ended]
