@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from warpmeter.analysis.kernels import Kernel
 from warpmeter.analysis.operators import OperatorTimes
+from warpmeter.analysis.steps import Step
 
 CHANGED: Final = 0.02
 """Share of the old time (of the new one, for what is new) below which nothing is said to have changed."""
@@ -32,8 +33,8 @@ class Measured(Protocol):
         """By name."""
 
     @property
-    def steps(self) -> Sequence[object]:
-        """As many as there are."""
+    def steps(self) -> Sequence[Step]:
+        """In order."""
 
     @property
     def span_ns(self) -> int | None:
@@ -80,7 +81,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Part:
-    """One part of the span per unit; `change_ns` of the parts add up to that of the span."""
+    """One part of the time per unit; `change_ns` of the parts add up to that of the whole."""
 
     part: str
     before_ns: float
@@ -95,7 +96,7 @@ class Diff:
     `kernels` are all GPU events by name, by the duration they took; `operators_gpu` all operators by the GPU time that
     they launched themselves, `operators_cpu` by their own time on the host: each the largest change first. `kernels_ns`
     is the whole of the first, `by_status` divides its change; the operators' whole is the same, but for
-    `elsewhere_ns`, launched by no operator.
+    `elsewhere_ns`, launched by no operator. `span_ns` is the steps' length, or the captures' spans.
     """
 
     unit: str
@@ -172,7 +173,7 @@ def _side(ranks: Sequence[Measured], *, by_step: bool) -> _Side:
         gpu=_sums((row.name, row.gpu_events, row.gpu_self_ns) for row in rows if row.gpu_events),
         cpu=_sums((row.name, row.count, row.cpu_self_ns) for row in rows),
         elsewhere_ns=sum(each.gpu_elsewhere_ns for each in operators),
-        parts=_span(ranks),
+        parts=_in_steps(ranks) if by_step else _in_spans(ranks),
     )
 
 
@@ -184,7 +185,19 @@ def _sums(rows: Iterable[tuple[str, int, int]]) -> dict[str, _Sum]:
     return found
 
 
-def _span(ranks: Sequence[Measured]) -> dict[str, int] | None:
+def _in_steps(ranks: Sequence[Measured]) -> dict[str, int] | None:
+    """The parts of the windows of all steps; None where no rank has GPU events.
+
+    Not of the span: that ends with the last step's work and so is longer for each step where there are more of them.
+    """
+    steps = [step for rank in ranks if rank.span_ns is not None for step in rank.steps]
+    if not steps:
+        return None
+    parts = {part: sum(getattr(step.during, part) or 0 for step in steps) for part in PARTS[:-1]}
+    return {**parts, PARTS[-1]: sum(step.duration_ns for step in steps) - sum(parts.values())}
+
+
+def _in_spans(ranks: Sequence[Measured]) -> dict[str, int] | None:
     """The parts of the ranks' spans; None where no rank has GPU events."""
     spans = [rank for rank in ranks if rank.span_ns is not None]
     return {part: sum(getattr(rank, part) or 0 for rank in spans) for part in PARTS} if spans else None

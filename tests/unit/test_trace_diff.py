@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 import pytest
@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tracebuilder import TraceBuilder
+from warpmeter.analysis.breakdown import Breakdown
 from warpmeter.analysis.diff import Change, Diff, Measured, diff
 from warpmeter.analysis.kernels import Kernel
 from warpmeter.analysis.operators import OperatorTimes
 from warpmeter.analysis.report import Options, RankReport, analyze
+from warpmeter.analysis.steps import Step
 
 STEP = 10_000_000
 
@@ -26,15 +28,15 @@ class Program:
     steps: int = 4
     marked: bool = True
     gap: int = 1_000
-    extra: list[tuple[str, int]] = field(default_factory=list)
+    length: int = STEP
 
     def report(self) -> RankReport:
         """What is found in its trace."""
         made = TraceBuilder()
         for step in range(self.steps):
-            begin = step * STEP
+            begin = step * self.length
             if self.marked:
-                made.step(step, begin, STEP)
+                made.step(step, begin, self.length)
             now = begin + 10_000
             for operator, kernel, count, duration in self.work:
                 made.operator(operator, now, 500 * count + 100)
@@ -120,12 +122,19 @@ def test_nothing_changed() -> None:
 
 
 def test_more_idle_time_is_no_kernel() -> None:
-    """The same kernels, farther apart: the span's change is idle time."""
-    found = diff([OLD.report()], [Program(OLD.work, gap=31_000).report()])
+    """The same kernels in longer steps: the change is idle time."""
+    found = diff([OLD.report()], [Program(OLD.work, length=STEP + 250_000).report()])
     accounted(found)
     assert found.kernels_ns.change_ns == 0
-    changed = [part.part for part in found.parts if part.change_ns]
-    assert changed == ["idle_ns"]
+    assert {part.part: part.change_ns for part in found.parts if part.change_ns} == {"idle_ns": 250_000}
+    assert found.span_ns is not None
+    assert found.span_ns.before_ns == STEP
+
+
+def test_more_steps_of_the_same_are_no_change() -> None:
+    """Where the last step's work ends makes no difference."""
+    found = diff([OLD.report()], [Program(OLD.work, steps=17).report()])
+    assert [part.change_ns for part in found.parts] == [0, 0, 0, 0]
 
 
 def test_captures_without_steps_are_compared_whole() -> None:
@@ -169,7 +178,7 @@ class Fake:
     """A report with kernels alone."""
 
     kernels: list[Kernel]
-    steps: list[int]
+    steps: list[Step]
     operators: OperatorTimes | None = None
     span_ns: int | None = None
     compute_ns: int | None = None
@@ -184,10 +193,16 @@ def kernel(name: str, count: int, total: int) -> Kernel:
     return Kernel(name, name, "compute", count, total, 0, total, 0, 0, mean, None, (), (), None, None)
 
 
+def step(number: int) -> Step:
+    """Only that there is one matters."""
+    nothing = Breakdown(0, 0, 0, 0, 0)
+    return Step("step", number, 0, 0, None, nothing, nothing, None, None, None, 0, 0, None, None)
+
+
 def fake(chance: random.Random) -> Measured:
     names = chance.sample("abcdefgh", chance.randint(0, 8))
     kernels = [kernel(name, chance.randint(1, 50), chance.randint(0, 10**9)) for name in names]
-    return Fake(kernels, list(range(chance.randint(0, 5))))
+    return Fake(kernels, [step(number) for number in range(chance.randint(0, 5))])
 
 
 @settings(max_examples=200, deadline=None)
