@@ -63,8 +63,8 @@ def _remote(pattern: str) -> list[str]:
             paths = [name for name in filesystem.find(path) if name.endswith(ENDINGS)]
         else:
             return [pattern]
-    except (OSError, ValueError, ImportError) as error:
-        raise TraceError(f"{pattern} cannot be looked up: {error}") from error
+    except _faults(pattern) as error:
+        raise TraceError(f"{pattern} cannot be looked up: {_reason(error)}") from error
     return [str(filesystem.unstrip_protocol(name)) for name in paths]
 
 
@@ -77,7 +77,7 @@ class File:
         try:
             self._file: IO[bytes] = _open(path)
             self.size = _size(self._file)
-        except (OSError, ValueError, ImportError) as error:
+        except _faults(path) as error:
             raise TraceError(f"{path} cannot be opened: {_reason(error)}") from error
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class File:
         while True:
             try:
                 block = self._file.read(BLOCK)
-            except (OSError, ValueError, EOFError) as error:
+            except _faults(self.path) as error:
                 raise TraceError(f"{self.path} cannot be read: {_reason(error)}") from error
             if not block:
                 return
@@ -188,6 +188,11 @@ def _size(file: Any) -> int:
         return os.fstat(file.fileno()).st_size
     except (OSError, AttributeError, ValueError):
         return 0
+
+
+def _faults(path: str) -> tuple[type[Exception], ...]:
+    """What opening and reading may raise; the file systems behind URLs have exceptions of all kinds."""
+    return (Exception,) if "://" in path else (OSError, ValueError, EOFError)
 
 
 def _reason(error: Exception) -> str:

@@ -355,3 +355,9 @@ def test_memory_is_bounded_by_the_chunk_not_by_the_file() -> None:
 
     Reader("memory", window, Watching()).run()
     assert longest < 50_000 + (64 << 10) + 2 * len(block)
+
+
+def test_a_url_that_cannot_be_had_is_told() -> None:
+    for url in ("nosuch://bucket/trace.json", "memory://nothing/trace.json", "s3://bucket/trace.json"):
+        with pytest.raises(TraceError, match=url):
+            read(url)
