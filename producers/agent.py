@@ -13,6 +13,7 @@ from warpmeter import __version__, log, selfmetrics
 from warpmeter.clock import Clock, SystemClock
 from warpmeter.producers import devices, gpu, health, host, jobs, mounts, numa, perf, rdma, scrape
 from warpmeter.producers.health import Board
+from warpmeter.producers.kineto.service import Profiling
 from warpmeter.producers.out import several
 from warpmeter.producers.out.several import Several
 from warpmeter.producers.output import Collector, Printer, Tally
@@ -42,9 +43,9 @@ class Options:
     dry_run: bool = False
 
 
-def all_sources(agent: Agent) -> list[AnySource]:
-    """Every source that the settings ask for."""
-    attribution = Attribution()
+def all_sources(agent: Agent, attribution: Attribution | None = None) -> list[AnySource]:
+    """Every source that the settings ask for; `attribution`: where they meet, for others that ask there."""
+    attribution = attribution or Attribution()
     modules = (host, devices, rdma, mounts, numa, perf, gpu, jobs, scrape)
     return [source for module in modules for source in module.sources(agent, attribution)]
 
@@ -58,7 +59,10 @@ def run(settings: Settings, options: Options, clock: Clock | None = None) -> int
     outputs = _dry(settings, options, clock) if options.dry_run else several.of_settings(settings, clock)
     if options.dry_run or "prometheus" not in settings.agent.outputs:
         selfmetrics.serve(settings.metrics, "agent")
-    life = _Life(settings, outputs, clock)
+    attribution = Attribution()
+    offered = settings.agent.kineto and not options.dry_run
+    profiling = Profiling(settings, attribution, outputs.publish, clock) if offered else None
+    life = _Life(settings, attribution, outputs, profiling, clock)
     life.started(**_facts(settings, options))
     life.until_signal()
     stuck = life.stop_sources()
@@ -116,11 +120,14 @@ def _twice(loop: Loop[Any], collector: Collector, clock: Clock, pause: float) ->
 class _Life:
     """Start, main loop and end."""
 
-    def __init__(self, settings: Settings, outputs: Several, clock: Clock) -> None:
+    def __init__(
+        self, settings: Settings, attribution: Attribution, outputs: Several, profiling: Profiling | None, clock: Clock
+    ) -> None:
         agent = settings.agent
         self._agent, self._outputs, self._clock = agent, outputs, clock
+        self._profiling = profiling
         self._board = Board(agent.host, agent.health_interval_s)
-        self._runner = Runner(all_sources(agent), self._board, outputs, clock)
+        self._runner = Runner(all_sources(agent, attribution), self._board, outputs, clock)
         self._log = log.get("agent")
         self._health_at = clock.now() // agent.health_interval_s
         self._steps = StepWatch(clock)
@@ -140,6 +147,8 @@ class _Life:
             **facts,
         )
         self._runner.start()
+        if self._profiling is not None:
+            self._profiling.start()
 
     def until_signal(self) -> None:
         """Do what is due about once a second until SIGTERM or SIGINT, after which another ends the process at once.
@@ -150,6 +159,8 @@ class _Life:
         while not self._outputs.gone and (received := signal.sigtimedwait(SIGNALS, wait)) is None:
             wait = BUSY_S if self._outputs.pump() else WAKE_S
             self._runner.watch()
+            if self._profiling is not None:
+                self._profiling.watch()
             self._publish_health()
         for number in SIGNALS:
             signal.signal(number, signal.SIG_DFL)
@@ -158,6 +169,8 @@ class _Life:
 
     def stop_sources(self) -> list[str]:
         """Stop the sources; names of those that are stuck in a read."""
+        if self._profiling is not None:
+            self._profiling.stop(STOP_SOURCES_S)
         return self._runner.stop(STOP_SOURCES_S)
 
     def ended(self, stuck: Sequence[str]) -> int:
@@ -172,9 +185,11 @@ class _Life:
     def _publish_health(self) -> None:
         ts = round(self._clock.now(), 3)
         self._publish_step(ts)
-        for output in self._outputs.outputs:
-            state, subjects = output.health()
-            changed = self._board.report(output.name, ts, None, state, subjects)
+        told = [(output.name, output.health()) for output in self._outputs.outputs]
+        if self._profiling is not None:
+            told.append((self._profiling.name, self._profiling.health()))
+        for name, (state, subjects) in told:
+            changed = self._board.report(name, ts, None, state, subjects)
             health.tell(self._log, changed)
             if changed:
                 self._outputs.publish(health.TOPIC, changed)

@@ -21,7 +21,7 @@ from warpmeter.producers.outbox import STALL_S, Outbox
 from warpmeter.producers.segment import Position
 from warpmeter.producers.source import Health
 from warpmeter.producers.spool import Bounds, Spool, SpoolTakenError
-from warpmeter.schemas.topics import TOPICS
+from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.settings import Agent, Settings
 from warpmeter.wire import Envelope, pack
 
@@ -76,8 +76,11 @@ class Shipper:
         self._dropped = selfmetrics.counter("warpmeter_spool_dropped_messages_total")
 
     def publish(self, topic: str, rows: Sequence[Message]) -> None:
-        """Take the rows of one tick. Never waits for the broker, never raises for what the broker does."""
-        envelope = pack(TOPICS[topic], self._agent.host, rows)
+        """Take the rows of one tick, which have one key.
+
+        Never waits for the broker, never raises for what the broker does.
+        """
+        envelope = pack(TOPICS[topic], self._key(TOPICS[topic], rows), rows)
         if len(envelope.value) > LARGEST and len(rows) > 1:
             half = len(rows) // 2
             self.publish(topic, rows[:half])
@@ -86,6 +89,10 @@ class Shipper:
         with self._lock:
             if self._behind() or self._outbox.send(envelope) == "full":
                 self._to_spool(envelope)
+
+    def _key(self, topic: Topic, rows: Sequence[Message]) -> str:
+        """The host, whose rows they all are; of a topic that is in order by something else, what they have of that."""
+        return self._agent.host if topic.key == "host" else str(getattr(rows[0], topic.key))
 
     def pump(self) -> bool:
         """Hear what was delivered and send what waits in the spool; True when more can be sent soon."""

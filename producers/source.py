@@ -128,6 +128,16 @@ class GpuUse:
     memory_mebibytes: int | None = None
 
 
+@dataclass(frozen=True)
+class JobTree:
+    """One process tree of a job on this host: a rank of it, where `rank` is known. `top`: its topmost process."""
+
+    job_id: str
+    rank: int | None
+    top: int
+    pids: tuple[int, ...]
+
+
 class Attribution:
     """Where the job source and the GPU source meet: which job a process belongs to, which GPUs a process holds.
 
@@ -137,6 +147,8 @@ class Attribution:
 
     def __init__(self) -> None:
         self._jobs: Mapping[int, str] = {}
+        self.trees: Sequence[JobTree] = ()
+        """From the job source, swapped as a whole: all trees of jobs, for who captures them."""
         self._uses: tuple[float, float, tuple[GpuUse, ...]] = (float("-inf"), 0.0, ())
 
     def set_jobs(self, job_of_pid: Mapping[int, str]) -> None:

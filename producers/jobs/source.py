@@ -17,7 +17,7 @@ from warpmeter.producers.jobs.pods import Pod, PodFiles
 from warpmeter.producers.jobs.process import Process, ProcessTable
 from warpmeter.producers.jobs.trees import Forest, Key, Rules, Tree
 from warpmeter.producers.jobs.usage import GpuHold, ProcessUsage, TreeUsage, held, read_usage, summed
-from warpmeter.producers.source import AnySource, Attribution, GpuUse, Health, Reading, Sample, SourceError
+from warpmeter.producers.source import AnySource, Attribution, GpuUse, Health, JobTree, Reading, Sample, SourceError
 from warpmeter.settings import Agent
 
 HELP: Final = "run it as root, or give it CAP_SYS_PTRACE"
@@ -112,6 +112,7 @@ class JobSource:
         raw = sample.raw
         assert self._tracker is not None
         self._attribution.set_jobs({pid: tree.job_id for tree in raw.trees for pid in tree.pids})
+        self._attribution.trees = [JobTree(tree.job_id, tree.rank.rank, tree.top.pid, tree.pids) for tree in raw.trees]
         rows = self._tracker.events(
             Seen(
                 ts=sample.ts,

@@ -30,7 +30,11 @@ CREDENTIALS: Final = struct.Struct("=iII")
 """`struct ucred`: pid, uid, gid."""
 AT_ONCE: Final = 256
 """Datagrams read from one socket before the other gets its turn."""
-LOOK_S: Final = 0.25
+LOOK_S: Final = 0.5
+FOLDER_MAX: Final = 107 - len("/dynoconfigclient") - 36
+"""Bytes of the folder's path: each client makes a socket there whose name ends in a UUID; the kernel takes 107."""
+SHARED: Final = 0o1777
+"""Processes of all users make a socket of their own in the folder, and remove nobody else's."""
 FORGET_S: Final = 5.0
 
 DATAGRAMS = selfmetrics.counter("warpmeter_kineto_datagrams_total")
@@ -60,13 +64,25 @@ def abstract_socket() -> socket.socket:
 def folder_socket(folder: Path) -> socket.socket:
     """The one in a folder (KINETO_IPC_SOCKET_DIR), which any user may send to; a dead daemon's file is replaced.
 
-    Raises TakenError where another listens, OSError where the folder cannot be used.
+    Raises TakenError where another listens, or where the folder cannot be used.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / NAME
-    _remove_dead(path)
-    made = _bound(str(path), str(path))
-    path.chmod(MODE)
+    if (length := len(os.fsencode(folder))) > FOLDER_MAX:
+        raise TakenError(
+            f"{folder} has {length} bytes, and with more than {FOLDER_MAX} processes cannot make their sockets there: "
+            "set agent.kineto_socket_dir to a shorter path"
+        )
+    try:
+        if not folder.is_dir():
+            folder.mkdir(parents=True)
+            folder.chmod(SHARED)
+        _remove_dead(path)
+        made = _bound(str(path), str(path))
+        path.chmod(MODE)
+    except OSError as error:
+        raise TakenError(
+            f"cannot use {folder}: {error.strerror}; set agent.kineto_socket_dir to a folder that this user may write"
+        ) from error
     return made
 
 
@@ -124,10 +140,18 @@ def _close_all(content: bytes) -> None:
             os.close(descriptor)
 
 
-def answer(registry: Registry, received: Received) -> bytes | None:
-    """What to reply, None when nothing. Raises wire.WireError on what no client of Kineto sends."""
+def answer(registry: Registry, received: Received, bound: bytes | str = b"") -> bytes | None:
+    """What to reply, None when nothing. Raises wire.WireError on what no client of Kineto sends.
+
+    `bound`: the address that it came to. A client whose folder is written otherwise (over a link) gets no answer: it
+    compares the path that answers with its KINETO_IPC_SOCKET_DIR, and where they differ it ends its whole process.
+    """
     if not received.whole:
         raise wire.WireError("too long")
+    if isinstance(received.address, str) and isinstance(bound, str):
+        theirs = received.address.rpartition("/")[0]
+        if not bound.startswith(theirs):
+            raise wire.WireError(f"KINETO_IPC_SOCKET_DIR is {theirs!r} there, and the agent's socket is {bound!r}")
     if received.sender is None or not received.address:
         raise wire.WireError("a sender that cannot be answered")
     match wire.parse(received.data):
@@ -160,12 +184,13 @@ class Endpoint:
                 self._tidy()
 
     def _serve(self, ready: socket.socket) -> None:
+        bound = ready.getsockname()
         for _ in range(AT_ONCE):
             received = receive(ready)
             if received is None:
                 return
             try:
-                reply = answer(self._registry, received)
+                reply = answer(self._registry, received, bound)
             except wire.WireError as error:
                 self._count_odd(str(error), received.sender)
                 continue

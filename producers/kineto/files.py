@@ -84,7 +84,7 @@ class Folder:
         return True
 
     def _stat(self, name: str) -> os.stat_result:
-        return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)  # noqa: PTH116 - at a descriptor
+        return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
 
     def remove(self, *names: str) -> None:
         """Remove what has these names, as far as that may be; a link itself, never what it leads to."""

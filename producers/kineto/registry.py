@@ -4,7 +4,7 @@ Pure but for `Chains`, which it asks who descends from whom. Used from several t
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Final, Literal
 
@@ -99,7 +99,13 @@ class Registry:
     def clients(self) -> list[Client]:
         """All of them, as they are now, by pid."""
         with self._lock:
-            return [self._clients[pid] for pid in sorted(self._clients)]
+            return [replace(self._clients[pid]) for pid in sorted(self._clients)]
+
+    def client(self, pid: int) -> Client | None:
+        """The process with that pid on the host, as it is now; None for one that does not poll."""
+        with self._lock:
+            found = self._clients.get(pid)
+            return None if found is None else replace(found)
 
     def among(self, pids: Iterable[int]) -> list[Client]:
         """Those that are, or descend from, one of these processes (a launcher stands for those that it started)."""
@@ -111,12 +117,15 @@ class Registry:
         return [client for client in self.clients() if client.job == job]
 
     def offer(self, pid: int, text: str) -> Offer:
-        """Let a process have a configuration at its next poll. `busy`: it has not taken the last one, or traces."""
+        """Let a process have a configuration at its next poll.
+
+        `busy`: it has not taken the last one, or traces; what it makes of one that it took shows at its next poll.
+        """
         with self._lock:
             client = self._clients.get(pid)
             if client is None:
                 return "unknown"
-            if client.wanted or client.tracing:
+            if client.wanted or client.tracing or client.fetched == client.seen:
                 return "busy"
             client.wanted, client.fetched = text, None
             return "taken"

@@ -27,7 +27,7 @@ TIMEOUT_S: Final = 5.0
 """For a whole request and its reply: who drips bytes gets no longer."""
 CALLERS_MAX: Final = 32
 """Connections at once, a thread each; more are closed. So stalled ones are in the way for TIMEOUT_S at most."""
-LOOK_S: Final = 0.25
+LOOK_S: Final = 0.5
 LOOPBACK: Final = ("127.", "::1", "localhost")
 
 REQUESTS = selfmetrics.counter("warpmeter_kineto_rpc_total")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -66,8 +67,10 @@ def serving(*sockets: socket.socket) -> Iterator[Registry]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path
+def folder() -> Iterator[Path]:
+    """A path that is short enough for the sockets of clients."""
+    with TemporaryDirectory(prefix="kineto-") as made:
+        yield Path(made)
 
 
 @pytest.fixture
@@ -119,6 +122,34 @@ def test_a_dead_daemons_socket_is_replaced_a_living_ones_and_a_file_are_not(fold
     with pytest.raises(TakenError):
         endpoint.folder_socket(folder)
     assert path.read_text() == "not ours"
+
+
+def test_whoever_writes_the_folder_otherwise_gets_no_answer_for_that_would_end_it(
+    folder: Path, registry: Registry
+) -> None:
+    """PyTorch 2.13 calls std::terminate when an answer's path does not begin with its KINETO_IPC_SOCKET_DIR."""
+    other = folder.with_name(f"{folder.name}-link")
+    other.symlink_to(folder)
+    try:
+        client = Client(other)
+        client.socket.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            client.ask()
+        assert registry.clients() == []
+    finally:
+        other.unlink()
+
+
+def test_a_folder_that_is_too_long_for_sockets_or_not_writable_is_refused_with_what_to_do(folder: Path) -> None:
+    with pytest.raises(TakenError, match="shorter path"):
+        endpoint.folder_socket(folder / ("x" * 60))
+    with pytest.raises(TakenError, match="a folder that this user may write"):
+        endpoint.folder_socket(Path("/proc/nowhere"))
+
+
+def test_a_folder_that_the_agent_makes_is_for_all_users(folder: Path) -> None:
+    with serving(endpoint.folder_socket(folder / "made")):
+        assert (folder / "made").stat().st_mode & 0o7777 == 0o1777
 
 
 def test_senders_without_an_address_and_descriptors_that_come_along_do_no_harm(

@@ -87,7 +87,7 @@ def test_a_full_disk_leaves_nothing_and_is_told_apart(tmp_path: Path) -> None:
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-def test_fsspec_takes_any_other_url(tmp_path: Path) -> None:
+def test_fsspec_takes_any_other_url() -> None:
     store = store_of(Traces(url="memory://traces"))
     stored = upload(io.BytesIO(HEAD), 1000, store, "job/a.json.gz", never, "gzip")
     assert stored.url.startswith("memory://")
