@@ -136,6 +136,10 @@ class Job:
         said = said | {"collective": "recv", "source": source}
         self._write(receiver, "recv", (asked, receiver.now), said, "0")
 
+    def write_one(self, rank: int, kind: str, span: tuple[int, int], *, elements: int = 1 << 20) -> None:
+        """One rank's part of a collective of all, in true time."""
+        self._write(self.workers[rank], kind, span, self._said(kind, "0", elements), "0")
+
     def step(self, number: int) -> None:
         """The profiler's step begins on all ranks, each where it is; it is 1 µs long."""
         for worker in self.workers:

@@ -14,7 +14,7 @@ from warpmeter.analysis.job.offsets import TOLERANCE_NS, Line
 from warpmeter.analysis.job.sequences import Sequence, Shared, nearest, sequences
 from warpmeter.analysis.trace import NONE, Booleans, Int64s, Places
 
-SLACK: Final = 4
+SLACK: Final = 2
 """How many times the clocks' uncertainty the ends of one collective may differ."""
 
 STAYS: Final = Line(0)
@@ -117,17 +117,17 @@ def _same(a: Sequence, b: Sequence, uncertainty: int) -> tuple[Places, Places]:
     again = np.zeros(len(other), np.bool_)
     again[order[1:]] = other[order[1:]] == other[order[:-1]]
     good = near & ~again & (apart <= slack)
-    if not (shared.b.sends.any() or shared.a.sends.any()):
+    if shared.b.symmetric.all():
         return at_a[other[good]], at_b[every[good]]
     good[good] = shared.together(every[good], other[good])
     return _in_turn(a, b, at_a[other[good]], at_b[every[good]], slack)
 
 
 def _in_turn(a: Sequence, b: Sequence, rows: Places, theirs: Places, slack: int) -> tuple[Places, Places]:
-    """Transfers between two that are known to match, and those between them that therefore do.
+    """What is known to match, and what between two of these therefore does, though it did not end together.
 
-    Of a small one the sender may be rid long before the receiver asks for it. Where as many were sent as received
-    between two matches, they are the same ones.
+    Of a small transfer the sender may be rid long before the receiver asks for it, and of a broadcast the root. Where
+    as many came between two matches on either side, they are the same ones.
     """
     if not len(rows):
         return rows, theirs
@@ -138,10 +138,11 @@ def _in_turn(a: Sequence, b: Sequence, rows: Places, theirs: Places, slack: int)
     ahead, behind = shift[np.minimum(after, len(rows) - 1)], shift[np.maximum(after - 1, 0)]
     known = np.searchsorted(rows, every, side="right") > after
     partner = every + ahead
-    fits = (known | (ahead == behind)) & (partner >= 0) & (partner < len(b))
+    fits = (known | ((ahead == behind) & ~a.symmetric)) & (partner >= 0) & (partner < len(b))
     mine, yours = every[fits], partner[fits]
     begun = np.where(a.sends[mine], b.end[yours] - a.start[mine], a.end[mine] - b.start[yours])
-    fits = (begun >= -slack) & (a.code[mine] == b.code[yours])
+    one_way = a.sends[mine] | b.sends[yours]
+    fits = (~one_way | (begun >= -slack)) & (a.code[mine] == b.code[yours])
     mine, yours = mine[fits], yours[fits]
     yours, first = np.unique(yours, return_index=True)
     return mine[first], yours

@@ -184,6 +184,25 @@ def test_small_transfers_are_matched_though_the_receiver_asks_late() -> None:
     assert row.transfer_p50_ns == pytest.approx(30_000, abs=10)
 
 
+def test_broadcasts_are_matched_though_the_root_leaves_early() -> None:
+    made, chance = Job(3, CLOCKS), random.Random(12)
+    for _ in range(30):
+        for rank in range(3):
+            made.compute(rank, 300_000 + chance.randint(0, 900_000))
+        made.meet("all_reduce")
+        sent = made.workers[0].now
+        for rank, took in ((0, 10_000), (1, 20_000), (2, 30_000)):
+            late = chance.randint(0, 2_000_000) if rank else 0
+            made.compute(rank, late)
+            worker = made.workers[rank]
+            begin, worker.now = worker.now, max(worker.now, sent) + took
+            made.write_one(rank, "broadcast", (begin, worker.now))
+    report = job(made.extracts())
+    row = one(report, "broadcast")
+    assert (row.count, report.groups[0].unmatched) == (30, [])
+    assert row.transfer_max_ns == pytest.approx(30_000, abs=10)
+
+
 def test_transfers_that_do_not_tell_their_peers_are_left_out() -> None:
     made = Job(4, CLOCKS)
     for _ in range(5):
