@@ -19,7 +19,7 @@ from tests.tables import ask, land, one, row, token
 from tests.wait import until
 from warpmeter import migrate
 from warpmeter.cli.app import app
-from warpmeter.cli.loading import named
+from warpmeter.loading import named
 from warpmeter.settings import Store
 from warpmeter.store import Client, connect
 

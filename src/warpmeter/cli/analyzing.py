@@ -20,7 +20,7 @@ from warpmeter.analysis.words import percent, size
 from warpmeter.cli import common, csvs, reporting
 
 if TYPE_CHECKING:
-    from warpmeter.cli.loading import Target
+    from warpmeter.loading import Target
 
 Told = Callable[[int, int, int], None]
 QUIET_S: Final = 10.0
@@ -70,14 +70,14 @@ def _numbers(option: str, text: str | None) -> Numbers | None:
 
 def _loaded(wish: Wish, target: "Target", wanted: Wanted) -> Document:
     """The same, and into the store. Raises what `loading` raises, too."""
-    from warpmeter.cli.loading import Loading
+    from warpmeter.loading import Loading, said
 
     if wish.step is not None:
         raise AnalyzeError("--load takes traces as they are: leave --step away", 2)
     with Loading(target) as loading:
         document = _captured(wish.files, wanted, loading.keep)
-        said = loading.load(wish.files)
-    common.err.print(said, markup=False, highlight=False, soft_wrap=True)
+        landed = loading.load(wish.files)
+    common.err.print(said(landed), markup=False, highlight=False, soft_wrap=True)
     return document
 
 

@@ -95,7 +95,8 @@ def _loaded(
     wish: "analyzing.Wish", settings: Settings, data: Path | None, named: tuple[str | None, str, str | None]
 ) -> NoReturn:
     """Analyse and load."""
-    from warpmeter.cli import analyzing, loading
+    from warpmeter import loading
+    from warpmeter.cli import analyzing
     from warpmeter.landing import LandingError
     from warpmeter.store import ClickHouseError
 

@@ -1,4 +1,8 @@
-"""`warpmeter analyze --load`: what was analysed into the store, all ranks of a capture at once.
+"""What was analysed into the store, all ranks of a capture at once: for `warpmeter analyze --load` and the scheduler.
+
+    with Loading(Target(store, "capture-7", job_id="42")) as loading:
+        document = analysis.capture.capture(files, keep=loading.keep)
+        print(said(loading.load()))
 
 Each trace is turned into rows in the process that analysed it, and waits in a file of a private folder: the events of
 all ranks together may be more than fits into memory, and an embedded engine takes them from one process alone.
@@ -22,7 +26,7 @@ from warpmeter.analysis.capture import Keep
 from warpmeter.analysis.job.extract import RankExtract
 from warpmeter.analysis.job.rows import collectives
 from warpmeter.analysis.report import Material, RankReport
-from warpmeter.landing import Landed, Load, Process
+from warpmeter.landing import Landed, Process
 from warpmeter.settings import Store
 from warpmeter.store import Client, connect
 
@@ -87,8 +91,12 @@ class Loading:
         """What to do with each trace where it is analysed."""
         return partial(keep, folder=self._folder, host=self._target.host)
 
-    def load(self, given: Sequence[str]) -> str:
-        """Load all that was kept; what to say of it. `given`: files, folders or patterns as the user wrote them."""
+    def load(self, given: Sequence[str] = ()) -> Landed:
+        """Load all that was kept. `given`: files, folders or patterns as a person wrote them; they name the capture
+        where nothing else does.
+
+        A process whose trace was not kept (it could not be analysed) stays as it was.
+        """
         ranks = sorted(self._waiting(), key=lambda each: (each.process.rank, each.extract.file))
         landing.refuse_doubled((each.process, each.extract.file) for each in ranks)
         load = landing.begin(self._client, self._target.capture or named(given, ranks), self._target.job_id)
@@ -98,7 +106,7 @@ class Loading:
             landing.put(self._client, self._target.store, load, each.process, _tables(each, own, workload))
             for each, own in zip(ranks, met, strict=True)
         ]
-        return said(load, landing.publish(self._client, self._target.store, load, puts))
+        return landing.publish(self._client, self._target.store, load, puts)
 
     def _waiting(self) -> Iterator[Waiting]:
         for path in self._folder.glob("*.rows"):
@@ -127,6 +135,8 @@ def _tables(waiting: Waiting, met: Mapping[str, Any], workload: str) -> landing.
 
 def named(given: Sequence[str], ranks: Sequence[Waiting]) -> str:
     """The name of what was given (a file, a folder, the folder of several) and when its first event was (UTC)."""
+    if not given:
+        raise landing.LandingError("a capture needs a name: give one (--capture)")
     first = given[0].rstrip("/") if len(given) == 1 else _folder(given[0])
     while _GLOB.search(first):
         first = _folder(first)
@@ -140,10 +150,10 @@ def _folder(path: str) -> str:
     return path.rstrip("/").rpartition("/")[0]
 
 
-def said(load: Load, landed: Landed) -> str:
+def said(landed: Landed) -> str:
     """One line for a person."""
     ranks = f"{len(landed.processes)} rank{'s' * (len(landed.processes) != 1)}"
-    parts = [f"loaded {ranks}, {landed.rows:,} rows, as capture {load.capture}"]
+    parts = [f"loaded {ranks}, {landed.rows:,} rows, as capture {landed.capture}"]
     parts += [f"in place of what was there of {len(landed.replaced)}"] if landed.replaced else []
     parts += [f"{len(landed.overtaken)} are there from a load that began later"] if landed.overtaken else []
     parts += [f"what was replaced is not gone yet ({landed.left}): the next load takes it away"] if landed.left else []
