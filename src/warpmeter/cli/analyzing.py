@@ -1,4 +1,4 @@
-"""`warpmeter analyze`: from files to a document, with a bar while it works; how it is printed is in `reporting.py`."""
+"""`warpmeter analyze`: from files to a document, with a bar while it works; how it is printed is in `reporting`."""
 
 import sys
 import time
