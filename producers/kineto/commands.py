@@ -17,7 +17,7 @@ from warpmeter import bus, log
 from warpmeter.producers.kineto.captures import CaptureCommand
 from warpmeter.registry import FramingError, unframed
 from warpmeter.schemas.topics import TOPICS
-from warpmeter.settings import Kafka
+from warpmeter.settings import Agent, Kafka
 from warpmeter.wire import unpack
 
 TOPIC: Final = TOPICS["capture-commands"]
@@ -29,7 +29,6 @@ CHECK_S: Final = 300.0
 """So often it is looked whether the topic has more partitions, or is another one, by now."""
 OPTIONS: Final[bus.Options] = {
     "auto.offset.reset": "latest",
-    "fetch.wait.max.ms": 10_000,
     "queued.max.messages.kbytes": 1024,
     "fetch.message.max.bytes": 1 << 20,
     "fetch.max.bytes": 2 << 20,
@@ -64,14 +63,15 @@ def partition_of(key: bytes, partitions: int) -> int:
 class Commands:
     """The reader. `take` gets each command, from the thread that runs it; `why` says what keeps it from reading."""
 
-    def __init__(self, kafka: Kafka, host: str, take: Callable[[CaptureCommand], None]) -> None:
+    def __init__(self, kafka: Kafka, agent: Agent, take: Callable[[CaptureCommand], None]) -> None:
         """Connects in the background; raises KafkaException for refused options."""
+        waits: bus.Options = {"fetch.wait.max.ms": round(agent.command_wait_s * 1000)}
         self.why = "not connected yet"
-        self._kafka, self._host, self._take = kafka, host, take
+        self._kafka, self._host, self._take = kafka, agent.host, take
         self._name = TOPIC.full_name(kafka.topic_prefix)
         self._complaint = ""
         self._consumer = Consumer(
-            bus.options(kafka, bus.CONSUMER, {"group.id": "warpmeter-agent"}, OPTIONS), error_cb=self._complain
+            bus.options(kafka, bus.CONSUMER, {"group.id": "warpmeter-agent"}, OPTIONS, waits), error_cb=self._complain
         )
 
     def run(self, stop: Event) -> None:

@@ -1,5 +1,6 @@
 """Where it comes together: commands in, what is seen of each process, what is told of it. One thread uses it."""
 
+import math
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from warpmeter.producers.kineto.captures import (
     Told,
     advance,
     tracing_of,
+    warmup_s,
 )
 from warpmeter.producers.kineto.collector import Collector
 from warpmeter.producers.kineto.configuration import ACTIVITY_TYPES
@@ -177,6 +179,8 @@ class Desk:
         problem, pid = self._problem_of(target)
         member = self._member(target, pid)
         if problem is None:
+            problem = self._too_late(command)
+        if problem is None:
             try:
                 folder = trace_folder(environment(self._around.proc, member.pid))
                 name = f"warpmeter-{member.pid}-{secrets.token_hex(8)}_{member.own_pid}.json"
@@ -188,6 +192,14 @@ class Desk:
                 problem = Failure("process_ended", f"the process ended: {error.strerror}")
         self._tell(command, _failed(problem), member)
         return None
+
+    def _too_late(self, command: CaptureCommand) -> Failure | None:
+        begins = command.start_at - warmup_s(command) if command.HasField("start_at") else math.inf
+        if command.iterations or begins <= 0 or self._around.clock.now() < begins:
+            return None
+        return Failure(
+            "expired", "the order came when the warm-up had to begin already: is the bus slow, or a clock off?"
+        )
 
     def _is_open(self, capture: Capture, until: float) -> bool:
         key = _key(capture)

@@ -71,7 +71,7 @@ class Profiling:
         self._tried_at = float("-inf")
         around = Surroundings(settings, self._registry, clock, lambda: attribution.trees)
         self._desk = partial(Desk, around, journal.Journal(journal.file_of(agent.spool_dir)), partial(publish, EVENTS))
-        self._commands = Commands(settings.kafka, agent.host, self._orders.put) if "kafka" in agent.outputs else None
+        self._commands = Commands(settings.kafka, agent, self._orders.put) if "kafka" in agent.outputs else None
 
     def start(self) -> None:
         """Open what can be opened, and begin."""

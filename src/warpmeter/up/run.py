@@ -71,7 +71,12 @@ def plan(settings: Settings, data: Path, bootstrap: str | None, dsn: str | None,
         sockets = folder.kineto
     if traces.url == Traces().url:
         traces = replace(traces, url=str(folder.traces))
-    agent = replace(settings.agent, spool_dir=folder.spool, outputs=("kafka", *others), kineto_socket_dir=sockets)
+    # Tansu does not answer a fetch that waits when something comes.
+    wait_s = settings.agent.command_wait_s if bootstrap is not None else 0.5
+    agent = replace(
+        settings.agent, spool_dir=folder.spool, outputs=("kafka", *others), kineto_socket_dir=sockets,
+        command_wait_s=wait_s,
+    )  # fmt: skip
     ports = _free_metrics_ports(settings)
     merged = replace(
         settings, kafka=kafka, store=kept, ingest=ingest, engine=engine, agent=agent, metrics=ports, traces=traces,
