@@ -57,6 +57,8 @@ for _part in (
     parts.Ingest,
     parts.Engine,
     parts.Traces,
+    parts.Schedule,
+    parts.Scheduler,
 ):
     setattr(_part, "__pydantic_config__", ConfigDict(extra="forbid"))  # noqa: B010 - the type does not declare it
 
@@ -74,6 +76,7 @@ class _Reader(BaseSettings):
     ingest: dict[str, Any] = {}
     engine: dict[str, Any] = {}
     traces: dict[str, Any] = {}
+    scheduler: dict[str, Any] = {}
 
     file: dict[str, Any] = {}
 

@@ -1,0 +1,77 @@
+"""What is known of one process, and of one host, in one round of a capture: states only go forward."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from warpmeter.captures import FINAL
+from warpmeter.scheduler.clocks import Skew
+from warpmeter.schemas.generated.capture_events_pb2 import Envelope
+
+Event = Envelope.CaptureEvent
+
+FORWARD: Final = ("requested", "seen", "accepted", "started", *sorted(FINAL - {"captured"}), "captured", "analysed")
+"""In this order a process gets on. Of two final states the one with a trace counts: an agent that was given up may
+have brought it after all."""
+
+
+@dataclass
+class Rank:
+    """One process. `told`: it was told to start; `last` is the event that brought it to `state`."""
+
+    host: str
+    pid: int
+    state: str = ""
+    told: bool = False
+    last: Event = field(default_factory=Event)
+    captured: Event | None = None
+
+    @property
+    def final(self) -> bool:
+        """Nothing more comes of it, but its analysis."""
+        return self.state in FINAL or self.state == "analysed"
+
+    @property
+    def ready(self) -> bool:
+        """It was seen, and can be traced."""
+        return self.state == "seen" and not self.last.reason
+
+    def hear(self, event: Event) -> None:
+        """Take a state, unless it is at a later one."""
+        if event.state == "requested":
+            self.told = True
+        if event.state == "captured":
+            self.captured = event
+        if event.state in FORWARD and _place(event.state) > _place(self.state) and not self._done_by(event):
+            self.state, self.last = event.state, event
+
+    def _done_by(self, event: Event) -> bool:
+        return self.final and event.state in FINAL and event.state != "captured"
+
+
+def _place(state: str) -> int:
+    return FORWARD.index(state) if state else -1
+
+
+@dataclass
+class Host:
+    """One host. `looked_at`: it was asked; `given_up`: nothing is waited for there.
+
+    `nothing`: what its agent says in place of processes; `lost`: what it says of all that were told to start.
+    """
+
+    ranks: dict[int, Rank] = field(default_factory=dict)
+    looked_at: float | None = None
+    answered_at: float | None = None
+    given_up: bool = False
+    nothing: Event | None = None
+    lost: Event | None = None
+    skew: Skew | None = None
+    skew_told: bool = False
+
+    @property
+    def open(self) -> bool:
+        """Something is waited for: a word on each that was told to start, else on whether there is any."""
+        decided = [rank for rank in self.ranks.values() if rank.told or rank.final]
+        if decided:
+            return any(not rank.final for rank in decided)
+        return self.looked_at is not None and not self.given_up

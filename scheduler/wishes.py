@@ -1,0 +1,100 @@
+"""What a request asks for: whether it can be carried out, and how long each part of it may take. Pure."""
+
+from typing import Final
+
+from warpmeter.schemas.generated.capture_commands_pb2 import Envelope as Commands
+from warpmeter.schemas.generated.capture_requests_pb2 import Envelope as Requests
+from warpmeter.settings import Scheduler
+
+Request = Requests.CaptureRequest
+Command = Commands.CaptureCommand
+
+POLL_S: Final = 5.0
+"""A PyTorch process asks so often (libkineto, as of PyTorch 2.13)."""
+WARMUP_S: Final = 5
+"""Kineto's own, when none is given."""
+MARGIN_S: Final = 3.0
+"""For the way of a command to its agent, and for Kineto's run loop, which ticks each second."""
+ROUNDUP: Final = 20
+"""Optimizer steps, where the request leaves it open: all ranks have the request within five seconds, and the fewer
+multiples lie in these, the rarer is a rank that begins at another one."""
+LONGEST_S: Final = 14 * 86_400
+"""A continuous capture without a ceiling of its own ends then; requests and events are kept for longer."""
+LONGEST_TRACE_MS: Final = 600_000
+_TRACING: Final = (
+    "duration_ms", "iterations", "warmup_iterations", "shapes", "memory", "stacks", "flops", "modules",
+)  # fmt: skip
+
+
+def objection(request: Request) -> str:
+    """Why a request cannot be carried out as it stands, '' when it can."""
+    continuous = request.mode == "continuous"
+    checks = (
+        (request.mode not in ("", "trace", "continuous"), f"mode {request.mode!r} is none: trace or continuous"),
+        (not _has_target(request), "it names no target: a job, hosts, or pids on one host"),
+        (bool(request.pids) and len(request.hosts) != 1, "pids are of one host: name it, and no other"),
+        (
+            bool(request.duration_ms) == bool(request.iterations),
+            "give either a duration or iterations",
+        ),
+        (
+            request.duration_ms > LONGEST_TRACE_MS,
+            f"a trace may take {LONGEST_TRACE_MS // 1000} s",
+        ),
+        (request.memory and request.iterations > 0, "memory is traced over a duration, not over iterations"),
+        (continuous and not request.interval_s, "a continuous capture needs interval_s"),
+    )
+    return next((why for wrong, why in checks if wrong), "")
+
+
+def _has_target(request: Request) -> bool:
+    return bool(request.job_id or request.hosts or request.where)
+
+
+def rounds(request: Request) -> int:
+    """How often it traces; 0: until something ends it."""
+    return request.max_count if request.mode == "continuous" else max(1, request.count)
+
+
+def seconds(request: Request) -> float:
+    """How long a continuous one may go on."""
+    return min(request.max_seconds or LONGEST_S, LONGEST_S)
+
+
+def warmup_s(request: Request) -> int:
+    """Of a trace by duration."""
+    return request.warmup_s or WARMUP_S
+
+
+def lead_s(request: Request) -> float:
+    """From a command to the start of the traces: the slowest poll and the warm-up must fit in between."""
+    return POLL_S + MARGIN_S + (0 if request.iterations else warmup_s(request))
+
+
+def roundup(request: Request) -> int:
+    """Traces of iterations begin at a multiple of it."""
+    return request.iteration_roundup or ROUNDUP
+
+
+def deadline(request: Request, start_at: float, limits: Scheduler) -> float:
+    """When each process that was told to start at `start_at` has its final state.
+
+    The process writes its file and the agent stores it in `grace_s`, and longer where much is traced.
+    """
+    if request.iterations:
+        steps = roundup(request) + request.warmup_iterations + request.iterations
+        return start_at + steps * limits.iteration_s + limits.grace_s
+    return start_at + 5 * request.duration_ms / 1000 + limits.grace_s
+
+
+def command(request: Request, host: str, sequence: int, action: str, now: float) -> Command:
+    """A command to a host, with what is traced; its times and its target are the caller's."""
+    told = Command(
+        host=host, ts=now, capture_id=request.capture_id, sequence=sequence, action=action,
+        activities=list(request.activities), **{name: getattr(request, name) for name in _TRACING},
+    )  # fmt: skip
+    if request.iterations:
+        told.iteration_roundup = roundup(request)
+    else:
+        told.warmup_s = warmup_s(request)
+    return told
