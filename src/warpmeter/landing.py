@@ -62,18 +62,22 @@ class LandingError(Exception):
 
 @dataclass(frozen=True)
 class Process:
-    """Whose trace it is. `told`: the trace itself says the rank, so that it is one of the whole capture; else it is
-    one of its host. `captured_at_ns`: nanoseconds since the epoch; None counts as captured when it is loaded."""
+    """Whose trace it is. `told`: the rank is known, so that it is one of the whole capture; else it is one of its host.
+
+    `captured_at_ns`: nanoseconds since the epoch; None counts as captured when it is loaded. `called`: what tells it
+    from the others of the capture where rank and host do not.
+    """
 
     rank: int
     host: str
     told: bool
     captured_at_ns: int | None
+    called: str = ""
 
     @property
     def name(self) -> str:
         """What a load replaces."""
-        return str(self.rank) if self.told else f"{self.host}/{self.rank}"
+        return self.called or (str(self.rank) if self.told else f"{self.host}/{self.rank}")
 
 
 @dataclass(frozen=True)

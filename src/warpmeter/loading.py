@@ -14,7 +14,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from warpmeter.analysis.capture import Keep
 from warpmeter.analysis.job.extract import RankExtract
 from warpmeter.analysis.job.rows import collectives
 from warpmeter.analysis.report import Material, RankReport
+from warpmeter.analysis.trace import Trace
 from warpmeter.landing import Landed, Process
 from warpmeter.settings import Store
 from warpmeter.store import Client, connect
@@ -35,14 +36,29 @@ _GLOB: Final = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True)
+class Known:
+    """What is known of a file's process beside what its trace tells; `rank` wins over the trace's.
+
+    `called` tells it from others of the capture where neither the trace nor this says a rank: `ant/4711`, host and pid.
+    """
+
+    host: str
+    rank: int | None = None
+    called: str = ""
+
+
+@dataclass(frozen=True)
 class Target:
-    """Where it goes, and as what; `capture` None is the name of what was given with the time of its first event, `host`
-    None what each trace tells."""
+    """Where it goes, and as what. `capture` None: the name of what was given with the time of its first event.
+
+    `host` None: as each trace tells. `known`: by file, for who knows more.
+    """
 
     store: Store
     capture: str | None = None
     job_id: str = ""
     host: str | None = None
+    known: Mapping[str, Known] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -55,16 +71,22 @@ class Waiting:
     began_ns: int
 
 
-def keep(on: Material, report: RankReport, extract: RankExtract, folder: Path, host: str | None) -> None:
+def keep(on: Material, report: RankReport, extract: RankExtract, folder: Path, target: Target) -> None:
     """Write a rank's rows into a file of `folder`."""
-    trace, path = on.trace, folder / f"{uuid.uuid4().hex}.rows"
-    where = (extract.host or "") if host is None else host
-    process = Process(report.rank, where, trace.distributed is not None, rows.captured_at_ns(trace))
-    waiting = Waiting(path, process, extract, trace.epoch_ns + rows.began_ns(trace))
+    path = folder / f"{uuid.uuid4().hex}.rows"
+    waiting = Waiting(path, _process(on.trace, extract, target), extract, on.trace.epoch_ns + rows.began_ns(on.trace))
     with path.with_suffix(".part").open("wb") as file:
         pickle.dump(waiting, file, pickle.HIGHEST_PROTOCOL)
         pickle.dump(rows.rows(on, report), file, pickle.HIGHEST_PROTOCOL)
     path.with_suffix(".part").rename(path)
+
+
+def _process(trace: Trace, extract: RankExtract, target: Target) -> Process:
+    told = Known((extract.host or "") if target.host is None else target.host)
+    known = target.known.get(trace.file, told)
+    ranked = known.rank is not None or trace.distributed is not None
+    rank = trace.rank if known.rank is None else known.rank
+    return Process(rank, known.host, ranked, rows.captured_at_ns(trace), "" if ranked else known.called)
 
 
 class Loading:
@@ -89,7 +111,7 @@ class Loading:
     @property
     def keep(self) -> Keep:
         """What to do with each trace where it is analysed."""
-        return partial(keep, folder=self._folder, host=self._target.host)
+        return partial(keep, folder=self._folder, target=self._target)
 
     def load(self, given: Sequence[str] = ()) -> Landed:
         """Load all that was kept. `given`: files, folders or patterns as a person wrote them; they name the capture

@@ -13,13 +13,15 @@ import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
-from tests.captures import two_ranks
+from tests.captures import NOON_NS, two_ranks
 from tests.engine import TOKEN, WRITER, EngineServer
 from tests.tables import ask, land, one, row, token
+from tests.tracebuilder import TraceBuilder
 from tests.wait import until
 from warpmeter import migrate
+from warpmeter.analysis.capture import capture
 from warpmeter.cli.app import app
-from warpmeter.loading import named
+from warpmeter.loading import Known, Loading, Target, named
 from warpmeter.settings import Store
 from warpmeter.store import Client, connect
 
@@ -109,6 +111,22 @@ def test_into_a_folder_of_this_machine(load: Loader, embedded: Store, empty: Sto
         del os.environ["WARPMETER_STORE__DATABASE"]
     assert done.exit_code == 0, done.output
     assert [row[2] for row in ask(own_tables, RANKS, c="c")] == [0, 1]
+
+
+def test_who_knows_more_of_the_processes_says_so(load: Loader, client: Client, server: EngineServer) -> None:
+    """As a scheduler does, which knows host, pid and maybe the rank of each file."""
+    for name in ("a", "b", "c"):
+        built = TraceBuilder(base_ns=NOON_NS)
+        built.kernel("gemm", 1_000, 500)
+        built.write(load.folder / f"{name}.json")
+    files = [str(load.folder / f"{name}.json") for name in ("a", "b", "c")]
+    known = dict(zip(files, [Known("ant", called="ant/7"), Known("ant", called="ant/8"), Known("bee", 5)], strict=True))
+    with Loading(Target(_store(server), "known", known=known)) as loading:
+        capture(files, keep=loading.keep)
+        landed = loading.load()
+    assert landed.processes == ("ant/7", "ant/8", "5")
+    sql = "SELECT process, host, rank FROM trace_ranks WHERE capture_id = 'known' ORDER BY process"
+    assert ask(client, sql) == [("5", "bee", 5), ("ant/7", "ant", 0), ("ant/8", "ant", 0)]
 
 
 def test_two_files_of_one_rank_are_refused_before_anything_is_inserted(load: Loader, client: Client) -> None:
