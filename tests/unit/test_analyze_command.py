@@ -163,6 +163,19 @@ def test_a_diff_names_what_became_slower(trace: Path, tmp_path: Path) -> None:
     assert "slower" in run("--diff", trace, later).stdout
 
 
+def test_names_in_a_trace_neither_move_nor_colour_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(common, "out", Console(width=200, file=screen))
+    builder = TraceBuilder()
+    builder.kernel("a\x1b[31mred\x07\nline", 0, 100)
+    builder.operator("[bold]aten::\x9bmm[/]", 0, 100)
+    assert run(builder.write(tmp_path / "trace.json")).exit_code == 0
+    said = screen.getvalue()
+    assert "\\x1b[31mred\\x07\\nline" in said
+    assert "[bold]aten::\\x9bmm[/]" in said
+    assert all(each.isprintable() for each in said.replace("\n", ""))
+
+
 def test_a_part_that_fails_takes_no_other_along(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_given: object) -> None:
         raise ZeroDivisionError("in a test")

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +19,7 @@ from warpmeter.analysis.report import Options
 from warpmeter.analysis.selection import Numbers, numbers
 from warpmeter.analysis.words import percent, size
 from warpmeter.cli import common, csvs, reporting
+from warpmeter.cli.reporting import lines
 
 if TYPE_CHECKING:
     from warpmeter.loading import Target
@@ -103,7 +105,7 @@ def _captured(patterns: Sequence[str], wanted: Wanted, keep: Keep | None = None)
 
 def _tell_failed(why: str) -> None:
     common.err.print("[bold red]warpmeter:[/] ", end="")
-    common.err.print(why, markup=False, highlight=False, soft_wrap=True)
+    common.err.print(lines.printable(why), markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
@@ -185,6 +187,9 @@ def _size(file: str) -> int:
 
 
 def _show(wish: Wish, document: Document) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # µ where only ASCII can be shown
     if wish.csv is not None:
         written = _written(wish.csv, document)
         common.err.print(f"wrote {len(written)} files into {wish.csv}", highlight=False, soft_wrap=True)
@@ -198,7 +203,7 @@ def _show(wish: Wish, document: Document) -> None:
         return
     for rank in document.ranks:
         for note in rank.notes:
-            common.err.print(f"! {rank.file}: {note}", markup=False, highlight=False, soft_wrap=True)
+            common.err.print(lines.printable(f"! {rank.file}: {note}"), markup=False, highlight=False, soft_wrap=True)
 
 
 def _written(folder: Path, document: Document) -> Sequence[Path]:
