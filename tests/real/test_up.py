@@ -108,14 +108,14 @@ def test_a_python_process_of_a_shell_is_a_job_while_it_runs(running: Up) -> None
         until(lambda: psutil.Process(shell.pid).children(), "the shell's child")
         child = psutil.Process(shell.pid).children()[0]
         mine = f"SELECT command, cpu_cores, rss_bytes, state FROM jobs WHERE has(pids, {child.pid})"
-        until(lambda: [row for row in running.query(mine) if row[1] and row[2]], "the job with what it uses", 15)
+        until(lambda: [row for row in running.query(mine) if row[1] and row[2]], "the job with what it uses", 60)
         said, cores, rss, state = running.query(mine)[0]
         assert BUSY.splitlines()[1] in said
         assert state == "running"
         assert cores == pytest.approx(mean_cores(child), abs=0.4)
         assert rss == pytest.approx(child.memory_info().rss, rel=0.2)
         child.kill()
-        until(lambda: running.query(mine)[0][3] == "ended", "its end", 15)
+        until(lambda: running.query(mine)[0][3] == "ended", "its end", 60)
     finally:
         for process in (*psutil.Process(shell.pid).children(), psutil.Process(shell.pid)):
             process.kill()
