@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.sharedctypes import RawArray
 from pathlib import Path
+from threading import Thread
 from typing import Any, Final, Generic, TypeVar
 
 from warpmeter.analysis.read import TraceError
@@ -94,7 +95,16 @@ _shared: dict[str, Any] = {}
 def _begin(counters: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    Thread(target=_end_with_parent, daemon=True).start()
     _shared["counters"] = counters
+
+
+def _end_with_parent() -> None:
+    """A pool's worker waits for ever for work of a parent that was killed."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _job(task: Task[Result], index: int, file: str) -> Result | Failed:

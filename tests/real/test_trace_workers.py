@@ -4,8 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -100,21 +99,32 @@ def test_ranks_that_traces_do_not_tell_are_those_of_their_names(tmp_path: Path) 
     ]
 
 
-def test_an_interrupt_ends_all_processes_without_a_traceback(tmp_path: Path) -> None:
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The command at work on many files, as the leader of a group of its own, its workers there."""
     builder = TraceBuilder()
     for place in range(2_000):
         builder.launch("gemm", (place * 100, 10), (place * 100 + 20, 50))
     text = builder.json()
-    for rank in range(40):
+    for rank in range(60):
         (tmp_path / f"rank{rank}.json").write_bytes(text)
-    started = subprocess.Popen([*COMMAND, str(tmp_path)], stderr=subprocess.PIPE, start_new_session=True)
-    until(lambda: _children(started.pid) >= 2, "workers", 60)
-    time.sleep(0.2)  # in the middle of it, or not: it must end either way
+    with subprocess.Popen([*COMMAND, str(tmp_path)], stderr=subprocess.PIPE, start_new_session=True) as process:
+        until(lambda: _children(process.pid) >= 2, "workers", 60)
+        yield process
+        until(lambda: not _group_lives(process.pid), "the workers to end", 60)
+
+
+def test_an_interrupt_ends_all_processes_without_a_traceback(started: subprocess.Popen[bytes]) -> None:
     os.killpg(started.pid, signal.SIGINT)
     _, said = started.communicate(timeout=60)
     assert started.returncode == 130
     assert b"Traceback" not in said
-    until(lambda: not _group_lives(started.pid), "the workers to end", 60)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_a_command_that_is_killed(started: subprocess.Popen[bytes], how: signal.Signals) -> None:
+    os.kill(started.pid, how)
+    assert started.wait(60) == -how
 
 
 def _children(pid: int) -> int:
