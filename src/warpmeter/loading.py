@@ -97,10 +97,11 @@ class Loading:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._stack = ExitStack()
-        self._client: Client = self._stack.enter_context(connect(target.store))
-        landing.begin(self._client, target.capture or "-")
-        self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="warpmeter-load-")))
+        with ExitStack() as stack:
+            self._client: Client = stack.enter_context(connect(target.store))
+            landing.begin(self._client, target.capture or "-")
+            self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="warpmeter-load-")))
+            self._stack = stack.pop_all()
 
     def __enter__(self) -> Self:
         return self

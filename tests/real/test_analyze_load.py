@@ -80,6 +80,7 @@ def test_ranks_of_a_folder_and_again(load: Loader, client: Client) -> None:
     assert [row[1] for row in ask(client, RANKS, c="run7-20260921T141320")] == ["ant", "ant"]
 
 
+@pytest.mark.long
 def test_a_capture_of_a_job_has_its_name(load: Loader, client: Client) -> None:
     started = row("job-events", host="ant", ts=time.time(), job_id="4711", event="running", name="train.py", pid=7)
     land(client, "job-events", [started], token(0, 0))
@@ -103,6 +104,7 @@ def test_one_rank_alone_and_what_it_is_called(load: Loader, client: Client) -> N
     assert named(["."], []) == Path.cwd().name
 
 
+@pytest.mark.long
 def test_into_a_folder_of_this_machine(load: Loader, embedded: Store, empty: Store, own_tables: Client) -> None:
     os.environ["WARPMETER_STORE__DATABASE"] = empty.database
     try:

@@ -210,7 +210,7 @@ def killed_load(store: Store, capture: str, inserts: int, after: bool) -> None:
         load_ranks(Dying(client, inserts, after), store, capture, 30)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("after", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_killed_at_every_insert_it_is_seen_whole_or_not_at_all_and_loading_again_is_all_it_needs(
     client: Client, store: Store, capture: str, after: bool
 ) -> None:
@@ -317,6 +317,7 @@ def test_a_load_that_is_overtaken_while_it_publishes_is_never_seen(client: Clien
     assert stored(client, capture) == {"trace_kernels": 2, "trace_timeline": 3, "trace_ranks": 1}
 
 
+@pytest.mark.long
 def test_many_loads_at_once_and_readers_beside_them(client: Client, store: Store, capture: str) -> None:
     """Each load's two ranks and all tables say the same number; no reader ever sees anything else."""
     load_ranks(client, store, capture, 1)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from warpmeter.store import Client, connect
 REAL = {name: path for name, path, _ in references()}
 
 
+@cache
 def analysed(path: Path) -> tuple[Material, RankReport]:
     on = material(read(str(path)))
     return on, report(on)
