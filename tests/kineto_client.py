@@ -37,7 +37,7 @@ class Kineto:
         self._daemon = str(folder / "dynolog")
         self._poll_s, self._trick, self._size, self._job = poll_s, trick, size, job
         self._wanted: dict[str, str] | None = None
-        self._begins = self._ends = 0.0
+        self._warms = self._begins = self._ends = 0.0
 
     def run(self) -> None:
         """Ask and trace until a signal."""
@@ -54,7 +54,7 @@ class Kineto:
             time.sleep(min(0.05, self._poll_s / 4))
 
     def _ask(self) -> str:
-        at_work = self._wanted is not None or self._trick == "own profiler"
+        at_work = (self._wanted is not None and time.time() >= self._warms) or self._trick == "own profiler"
         pids = (os.getpid(), os.getppid())
         payload = POLL.pack(0 if at_work else 2, len(pids), self._job) + struct.pack("=2i", *pids)
         try:
@@ -72,6 +72,7 @@ class Kineto:
         self._begins = start or now + warmup + 2
         if "ACTIVITIES_ITERATIONS" in wanted:
             self._begins = now + 0.1
+        self._warms = self._begins - warmup
         self._ends = self._begins + int(wanted.get("ACTIVITIES_DURATION_MSECS", 500)) / 1000
         self._wanted = wanted
         _file(wanted, ".tmp").write_text("")

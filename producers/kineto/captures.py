@@ -1,10 +1,11 @@
 """One process in a capture, from the order to its final state: pure, over what is seen of it and the time.
 
-Kineto takes what is wanted of it at a poll, each 5 s; asks for nothing (type 0) while it is at work on a trace; and
-gives the file its name when the trace is whole. It tells nobody that it dropped a request: that shows in polls which
-ask for something again, and no file.
+Kineto takes what is wanted of it at a poll, each 5 s; from its warm-up on it asks for nothing (type 0) until it is done
+with the trace; and gives the file its name when that is whole. It tells nobody that it dropped a request: that shows in
+a poll which asks for something when it should be at work, and no file.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -20,8 +21,12 @@ GRACE_S: Final = 4.0
 """A file that is whole is there before the process asks for the next thing; so long after, it never comes."""
 GONE_S: Final = 2.0
 """What a process that ended had finished is found within so long."""
+AT_WORK_S: Final = 2.0
+"""So long after its warm-up was to begin a process is seen at work, or will never be: it looks each second."""
 LITTLE_ROOM: Final = 1 << 20
 """Fewer bytes free where a process writes its trace is a full disk."""
+
+NO_MEMORY: Final = "no allocation is in it: PyTorch records none in traces on demand (pytorch/kineto#889)"
 
 Phase = Literal["offered", "fetched", "started"]
 State = Literal["seen", "accepted", "started", "captured", "failed", "cancelled"]
@@ -82,8 +87,8 @@ class Capture:
 class Look:
     """What is seen of a process now. `fetched`: it took what is wanted; `tracing`: its last poll was one at work.
 
-    `idle`: it asked for something after that. `file`: what came of its file: nothing yet, under way, stored, or not.
-    `free_bytes`: room where it writes.
+    `idle`: it asked for something after that, last at `asked_at`. `file`: what came of its file: nothing yet, under
+    way, stored, or a failure. `free_bytes`: room where it writes.
     """
 
     now: float
@@ -91,6 +96,7 @@ class Look:
     fetched: bool = False
     tracing: bool = False
     idle: bool = False
+    asked_at: float = 0.0
     file: Literal["absent", "under way"] | Stored | Failure = "absent"
     free_bytes: int = 1 << 40
 
@@ -155,13 +161,23 @@ def advance(capture: Capture, look: Look) -> tuple[Capture, Told | None]:
 def _observed(capture: Capture, look: Look) -> Capture:
     if capture.phase == "offered" and (look.fetched or look.file != "absent"):
         capture = replace(capture, phase="fetched")
-    fetched = capture.phase != "offered"
-    return replace(
+    capture = replace(
         capture,
-        traced=capture.traced or (fetched and look.tracing),
-        idle_at=(capture.idle_at or look.now) if fetched and look.idle else None,
+        traced=capture.traced or (capture.phase != "offered" and look.tracing),
         gone_at=None if look.alive else capture.gone_at or look.now,
     )
+    return replace(capture, idle_at=(capture.idle_at or look.now) if _is_idle(capture, look) else None)
+
+
+def _is_idle(capture: Capture, look: Look) -> bool:
+    """It asks for something although it should be at work: it is done, or never begins.
+
+    Of iterations nobody knows when they should begin.
+    """
+    if capture.phase == "offered" or not look.idle:
+        return False
+    due = math.inf if capture.start_at is None else capture.start_at - warmup_s(capture.command)
+    return capture.traced or look.asked_at > due + AT_WORK_S
 
 
 def _begun(capture: Capture, look: Look) -> tuple[Capture, Told | None]:
@@ -177,7 +193,8 @@ def _captured(capture: Capture, stored: Stored) -> Told:
     if capture.command.iterations and not stored.stepped:
         why = "no step of an optimizer is in it: without steps PyTorch traces 500 ms instead; ask for a duration"
         return Told("captured", "no_step", why, stored)
-    return Told("captured", stored=stored)
+    why = NO_MEMORY if capture.command.memory and not stored.memory else ""
+    return Told("captured", why=why, stored=stored)
 
 
 def _late(capture: Capture) -> Told:
@@ -204,7 +221,7 @@ def _expired(capture: Capture, look: Look) -> Told:
         return Told("failed", "upload_failed", "its trace was not in the store by the deadline")
     if capture.phase == "offered":
         return _late(capture)
-    if capture.command.iterations and look.tracing:
-        why = "it waits for steps of an optimizer, and none came by the deadline; ask for a duration"
+    if capture.command.iterations and (look.tracing or look.idle):
+        why = "it waits for steps of an optimizer, and they did not come by the deadline; ask for a duration"
         return Told("failed", "no_step", why)
     return Told("failed", "expired", "it had not written its trace by the deadline; trace less, or allow more time")

@@ -260,11 +260,13 @@ class Desk:
             self._around.registry.offer(client.pid, _text(capture))
         fetched = client is not None and (client.fetched is not None or (resumed and client.tracing))
         asked_since = client is not None and (client.fetched is None or client.seen > client.fetched)
+        now = self._around.clock.now()
         return Look(
-            now=self._around.clock.now(),
+            now=now,
             alive=_started(self._around.proc, capture.member.pid) == capture.member.start,
             fetched=fetched,
             tracing=client is not None and client.tracing,
+            asked_at=now - (self._around.clock.monotonic() - client.seen) if client is not None else 0.0,
             idle=client is not None and asked_since and not client.tracing and not client.wanted,
             file=collector.state,
             free_bytes=collector.free_bytes,
@@ -281,8 +283,10 @@ class Desk:
 
     def _finish(self, key: str) -> None:
         """Done with: what is still to come of it is removed."""
-        del self._captures[key]
-        self._collectors.pop(key).discard()
+        capture, collector = self._captures.pop(key), self._collectors.pop(key)
+        if collector.state not in ("absent", "under way"):
+            self._around.registry.finished(capture.member.pid)
+        collector.discard()
 
     def _tell(
         self, command: CaptureCommand, told: Told, member: Member | None = None, start_at: float | None = None

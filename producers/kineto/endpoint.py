@@ -162,6 +162,9 @@ def answer(registry: Registry, received: Received, bound: bytes | str = b"") -> 
             if text is None:
                 raise wire.WireError("more processes than can be")
             return wire.poll_reply(text)
+        case wire.Question(pid, own):
+            known = received.sender.pid if own and received.sender.pid else pid
+            return wire.question_reply([client.pid for client in registry.among([known])])
 
 
 class Endpoint:

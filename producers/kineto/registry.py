@@ -130,6 +130,12 @@ class Registry:
             client.wanted, client.fetched = text, None
             return "taken"
 
+    def finished(self, pid: int) -> None:
+        """Its trace is whole, so it is free again, though its last poll was one at work."""
+        with self._lock:
+            if (client := self._clients.get(pid)) is not None:
+                client.tracing = False
+
     def withdraw(self, pid: int) -> bool:
         """Take back what a process has not taken yet; whether there was something."""
         with self._lock:

@@ -62,7 +62,7 @@ class Stored:
     """A trace in the store. `bytes` and `sha256` are of what lies there, `raw_bytes` of what the process wrote.
 
     `traced_from`, `traced_until`: what it covers, in seconds since the epoch by the host's clock; None when it does not
-    say. `stepped`: whether an optimizer's step is in it.
+    say. `stepped`, `memory`: whether an optimizer's step, or an allocation, is in it.
     """
 
     url: str
@@ -72,6 +72,7 @@ class Stored:
     traced_from: float | None = None
     traced_until: float | None = None
     stepped: bool = False
+    memory: bool = False
 
 
 class Store(Protocol):
@@ -199,7 +200,9 @@ def upload(file: BinaryIO, limit: int, store: Store, name: str, stop: Callable[[
         store.remove(part)
         raise
     start, end = covered(seen.head, seen.tail)
-    return Stored(url, seen.packed, seen.raw, seen.digest.hexdigest(), start, end, seen.stepped)
+    return Stored(
+        url, seen.packed, seen.raw, seen.digest.hexdigest(), start, end, STEP in seen.found, MEMORY in seen.found
+    )
 
 
 class _Seen:
@@ -209,12 +212,13 @@ class _Seen:
         self.digest: Any = hashlib.sha256()
         self.packed = self.raw = 0
         self.head = self.tail = b""
-        self.stepped = False
+        self.found: set[bytes] = set()
 
     def take(self, block: bytes) -> None:
         """What was read next."""
         self.raw += len(block)
-        self.stepped = self.stepped or STEP in self.tail[-len(STEP) :] + block
+        around = self.tail[-len(STEP) :] + block
+        self.found |= {mark for mark in (STEP, MEMORY) if mark not in self.found and mark in around}
         self.head += block[: HEAD - len(self.head)]
         self.tail = (self.tail + block)[-TAIL:]
 
@@ -235,6 +239,7 @@ BEGIN: Final = re.compile(rb'"name":\s*"process_sort_index",\s*"ts":\s*(\d{1,17}
 END: Final = re.compile(rb'"name":\s*"Record Window End",[^{}]{0,200}?"ts":\s*(\d{1,17}\.?\d{0,6})\D')
 STEP: Final = b"Optimizer.step#"
 """The annotation that each step of an optimizer leaves in a trace."""
+MEMORY: Final = b'"[memory]"'
 
 
 def covered(head: bytes, tail: bytes) -> tuple[float | None, float | None]:

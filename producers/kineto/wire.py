@@ -4,6 +4,7 @@ As libkineto's IPC client of PyTorch 2.x sends and reads them. What comes may be
 before its length is right.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final
@@ -15,6 +16,10 @@ CONTEXT: Final = Struct("=iiq")
 POLL: Final = Struct("=iiq")
 """Kinds wanted, count of pids, number of the job; the pids follow."""
 PID: Final = Struct("=i")
+QUESTION: Final = Struct("=ii")
+"""Pid, and whether it is that of who asks."""
+WHO: Final = b"warpmeter.who"
+"""Our own kind of datagram, which no client of Kineto sends: `warpmeter run` and `doctor` ask who is registered."""
 
 EVENTS: Final = 1
 ACTIVITIES: Final = 2
@@ -53,7 +58,15 @@ class Poll:
         return self.kinds == 0
 
 
-def parse(datagram: bytes) -> Context | Poll:
+@dataclass(frozen=True)
+class Question:
+    """Who of this process and its descendants is registered? `own`: it is who asks, by the name it has for itself."""
+
+    pid: int
+    own: bool
+
+
+def parse(datagram: bytes) -> Context | Poll | Question:
     """What a process sent; raises WireError."""
     if len(datagram) < HEADER.size:
         raise WireError(f"{len(datagram)} bytes, fewer than a header")
@@ -66,6 +79,8 @@ def parse(datagram: bytes) -> Context | Poll:
             return _context(payload)
         case b"req":
             return _poll(payload)
+        case kind if kind == WHO:
+            return _question(payload)
         case kind:
             raise WireError(f"type {kind!r}")
 
@@ -86,6 +101,36 @@ def _poll(payload: bytes) -> Poll:
     if kinds & ~(EVENTS | ACTIVITIES):
         raise WireError(f"kinds {kinds}")
     return Poll(kinds, job, tuple(pid for (pid,) in PID.iter_unpack(payload[POLL.size :])))
+
+
+def _question(payload: bytes) -> Question:
+    if len(payload) != QUESTION.size:
+        raise WireError(f"a question of {len(payload)} bytes")
+    pid, own = QUESTION.unpack(payload)
+    if pid <= 0 or own not in (0, 1):
+        raise WireError(f"a question about {pid}")
+    return Question(pid, bool(own))
+
+
+def question(asked: Question) -> bytes:
+    """As it is asked."""
+    return _message(WHO, QUESTION.pack(asked.pid, int(asked.own)))
+
+
+def question_reply(pids: Sequence[int]) -> bytes:
+    """How many are registered, and the first of them, by the host's numbers."""
+    told = pids[:PIDS_MAX]
+    return _message(WHO, PID.pack(len(pids)) + b"".join(PID.pack(pid) for pid in told))
+
+
+def answered(datagram: bytes) -> tuple[int, tuple[int, ...]]:
+    """What an agent replied to a question: how many, and their pids as far as they are told; raises WireError."""
+    size, raw = HEADER.unpack_from(datagram) if len(datagram) >= HEADER.size else (-1, b"")
+    payload = datagram[HEADER.size :]
+    if size != len(payload) or raw.partition(b"\0")[0] != WHO or size < PID.size or size % PID.size:
+        raise WireError("no answer to a question")
+    count, *pids = (number for (number,) in PID.iter_unpack(payload))
+    return count, tuple(pids)
 
 
 def _message(kind: bytes, payload: bytes) -> bytes:

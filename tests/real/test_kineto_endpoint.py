@@ -127,7 +127,7 @@ def test_a_dead_daemons_socket_is_replaced_a_living_ones_and_a_file_are_not(fold
 def test_whoever_writes_the_folder_otherwise_gets_no_answer_for_that_would_end_it(
     folder: Path, registry: Registry
 ) -> None:
-    """PyTorch 2.13 calls std::terminate when an answer's path does not begin with its KINETO_IPC_SOCKET_DIR."""
+    """PyTorch 2.15 calls std::terminate when an answer's path does not begin with its KINETO_IPC_SOCKET_DIR."""
     other = folder.with_name(f"{folder.name}-link")
     other.symlink_to(folder)
     try:
