@@ -18,6 +18,7 @@ RULES: Final[tuple[Rule, ...]] = (
     host.allocator_churn,
     host.launch_bound,
     host.host_bound,
+    host.clocks_apart,
     device.exposed_communication,
     device.exposed_memory,
     device.pageable_copies,

@@ -15,6 +15,7 @@ SYNC_SHARE: Final = 0.03
 ALLOCATION_SHARE: Final = 0.02
 LAUNCH_SHARE: Final = 0.10
 HOST_SHARE: Final = 0.10
+APART_SHARE: Final = 0.01
 LONG_GAP_NS: Final = 1_000_000
 """From there on the host did something else than to get to its next launch."""
 LOOKED_AT: Final = 20
@@ -120,6 +121,24 @@ def launch_bound(seen: Seen) -> Finding | None:
         [ns("median gap", int(np.median(gaps.launching[short]))), *calls],
         "Launch less and more at once: CUDA graphs, torch.compile (mode='reduce-overhead'), fused or foreach "
         "optimizers, larger batches.",
+    )
+
+
+def clocks_apart(seen: Seen) -> Finding | None:
+    """GPU events that begin before the calls that launched them: the trace's two clocks do not agree."""
+    delay = seen.launch.from_start if seen.launch is not None else None
+    if delay is None or delay.negative < APART_SHARE * delay.count:
+        return None
+    return Finding(
+        "clocks_apart",
+        f"{count(delay.negative, 'GPU event')} of {delay.count:,} begin before the call that launched them, by up to "
+        f"{duration(-delay.min_ns)}: the clocks of host and GPU are apart",
+        delay.negative / delay.count,
+        "ratio",
+        0,
+        [number("events before their calls", delay.negative), ns("earliest before its call", -delay.min_ns)],
+        "Trust nothing that compares the two: delays, queues, causes of idle time, the critical path. Figures of the "
+        "GPU or of the host alone hold.",
     )
 
 

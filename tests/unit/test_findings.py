@@ -88,6 +88,14 @@ def host_bound() -> TraceBuilder:
     return builder
 
 
+def clocks_apart() -> TraceBuilder:
+    builder = busy()
+    for place in range(5):
+        at = 100 * MS + place * 10 * MS
+        builder.launch(GEMM, (at + 200 * US, 8 * US), (at, 10 * MS))
+    return builder
+
+
 def device_wait() -> TraceBuilder:
     builder = busy()
     for place in range(5):
@@ -167,8 +175,8 @@ def memory_full() -> TraceBuilder:
 CASES = {
     made.__name__: made
     for made in (
-        input_bound, host_sync, allocator_churn, launch_bound, host_bound, device_wait, exposed_communication,
-        exposed_memory, pageable_copies, small_kernels, low_occupancy, no_tensor_cores, layout_conversion,
+        input_bound, host_sync, allocator_churn, launch_bound, host_bound, clocks_apart, device_wait,
+        exposed_communication, exposed_memory, pageable_copies, small_kernels, low_occupancy, no_tensor_cores, layout_conversion,
         slow_products, uneven_steps, memory_full,
     )
 }  # fmt: skip
@@ -228,6 +236,7 @@ def test_the_figure_is_the_share_of_the_span(made: Callable[[], TraceBuilder], c
         (host_sync, "5 waits let it run dry, aten::item most of them", ("cudaStreamSynchronize", 5.0)),
         (launch_bound, "in 500 gaps", ("median gap", 70_000.0)),
         (host_bound, "mostly in tokenize", ("tokenize", 25_100_000.0)),
+        (clocks_apart, "5 GPU events of 100 begin before", ("earliest before its call", 200_000.0)),
         (exposed_communication, "24 % of the time in ncclDevKernel_AllReduce", None),
         (small_kernels, "10,000 kernels of 10,095 are shorter than 10 µs", None),
         (low_occupancy, "has 12 %", None),
