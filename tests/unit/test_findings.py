@@ -176,8 +176,8 @@ CASES = {
     made.__name__: made
     for made in (
         input_bound, host_sync, allocator_churn, launch_bound, host_bound, clocks_apart, device_wait,
-        exposed_communication, exposed_memory, pageable_copies, small_kernels, low_occupancy, no_tensor_cores, layout_conversion,
-        slow_products, uneven_steps, memory_full,
+        exposed_communication, exposed_memory, pageable_copies, small_kernels, low_occupancy, no_tensor_cores,
+        layout_conversion, slow_products, uneven_steps, memory_full,
     )
 }  # fmt: skip
 
