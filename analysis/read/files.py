@@ -18,7 +18,7 @@ else:
 
 Progress = Callable[[int, int], None]
 ENDINGS: Final = (".json", ".json.gz", ".json.zst", ".json.zstd")
-BLOCK: Final = 1 << 20
+BLOCK: Final = 1 << 19
 
 
 class TraceError(Exception):
