@@ -1,4 +1,7 @@
-"""A Python with PyTorch (CPU), made once: the wheel is large, and nothing else of warpmeter needs it."""
+"""A Python with PyTorch (CPU), made once: the wheel is large, and nothing else of warpmeter needs it.
+
+`python -m tests.torchpython` makes it ahead of the tests.
+"""
 
 import fcntl
 import os
@@ -15,16 +18,25 @@ FOLDER: Final = Path(os.environ.get("WARPMETER_CACHE") or Path.home() / ".cache"
 
 
 def torch_python() -> str:
-    """The interpreter, made when it is missing; skips the test where that cannot be."""
+    """The interpreter: $WARPMETER_TORCH_PYTHON, else our own, made when it is missing; skips where that cannot be."""
+    if given := os.environ.get("WARPMETER_TORCH_PYTHON"):
+        return given
+    try:
+        return made()
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(
+            f"no PyTorch: {error}; `python -m tests.torchpython` makes it, WARPMETER_TORCH_PYTHON names another"
+        )
+
+
+def made() -> str:
+    """Our own, made when it is missing. Raises OSError and CalledProcessError."""
     python = FOLDER / "bin" / "python"
     FOLDER.parent.mkdir(parents=True, exist_ok=True)
     with FOLDER.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not _has_torch(python):
-            try:
-                _make(python)
-            except (OSError, subprocess.CalledProcessError) as error:
-                pytest.skip(f"no PyTorch: {error}")
+            _make(python)
     return str(python)
 
 
@@ -39,3 +51,7 @@ def _make(python: Path) -> None:
     first = subprocess.run([*pip, WANTED, "--index-url", INDEX], check=False)
     if first.returncode:
         subprocess.run([*pip, WANTED], check=True)
+
+
+if __name__ == "__main__":
+    print(made())

@@ -72,3 +72,17 @@ def test_replies_are_what_kineto_reads() -> None:
     assert wire.poll_reply("A=1") == datagram(b"req", b"A=1")
     assert wire.poll_reply("") == datagram(b"req", b"")
     assert wire.context_reply(3) == datagram(b"ctxt", struct.pack("=i", 3))
+
+
+def test_a_question_and_its_answer_come_through_and_nothing_else_is_one() -> None:
+    asked = wire.Question(4711, own=True)
+    assert wire.parse(wire.question(asked)) == asked
+    pids = tuple(range(1, 101))
+    assert wire.answered(wire.question_reply(pids)) == (100, pids[: wire.PIDS_MAX])
+    assert wire.answered(wire.question_reply([])) == (0, ())
+    for pid, own in ((0, 0), (-1, 1), (1, 2)):
+        with pytest.raises(WireError):
+            wire.parse(datagram(wire.WHO, struct.pack("=ii", pid, own)))
+    for bad in (b"", b"x" * 40, wire.question(asked)[:-1], wire.poll_reply(""), datagram(wire.WHO, b"123")):
+        with pytest.raises(WireError):
+            wire.answered(bad)

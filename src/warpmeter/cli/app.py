@@ -8,7 +8,7 @@ import typer
 
 from warpmeter import __version__
 from warpmeter.cli import common
-from warpmeter.cli.commands import analyze, ask, counters, letters, operate, run
+from warpmeter.cli.commands import analyze, ask, counters, letters, operate, profile, run
 
 app = typer.Typer(
     name="warpmeter",
@@ -67,5 +67,9 @@ app.command(
     rich_help_panel="Run",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 )(run.simulate)
+app.command(
+    rich_help_panel="Run",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)(profile.run)
 app.add_typer(letters.app, name="dead-letters", rich_help_panel="Operate")
 app.add_typer(counters.app, name="counters", rich_help_panel="Operate")

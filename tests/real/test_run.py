@@ -1,0 +1,97 @@
+"""`warpmeter run`: a command with what it needs to be captured, and as if nobody stood between."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from tests.kineto_host import Host
+from tests.real.up import warpmeter
+from tests.torchpython import torch_python
+from tests.wait import until
+from warpmeter.producers.kineto import who
+
+ROOT = Path(__file__).parents[2]
+KINETO = ("KINETO_USE_DAEMON", "KINETO_IPC_SOCKET_DIR", "KINETO_ONDEMAND_TRACE_DIR")
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    with Host(tmp_path).listening() as found:
+        yield found
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    """This one's, without what a job may have been given; `folder`: the agent's."""
+    kept = {name: value for name, value in os.environ.items() if name not in KINETO}
+    return {**kept, "WARPMETER_AGENT__KINETO_SOCKET_DIR": str(folder), **more}
+
+
+def start(line: list[str], folder: Path, said: IO[str] | None = None, **more: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        warpmeter("run", "--", *line), env=environment(folder, **more), cwd=ROOT, text=True, stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=said or subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def test_a_command_has_the_variables_and_its_own_stay(host: Host, tmp_path: Path) -> None:
+    line = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
+    done, _ = start(line, host.sockets, TMPDIR=str(tmp_path)).communicate(timeout=60)
+    assert [json.loads(done)[name] for name in KINETO] == ["1", str(host.sockets), str(tmp_path)]
+    done, _ = start(line, host.sockets, KINETO_ONDEMAND_TRACE_DIR="/var/tmp").communicate(timeout=60)
+    assert json.loads(done)["KINETO_ONDEMAND_TRACE_DIR"] == "/var/tmp"
+    done, _ = start(line, tmp_path / "nobody").communicate(timeout=60)
+    assert "KINETO_IPC_SOCKET_DIR" not in json.loads(done)
+
+
+def test_its_status_its_signals_and_its_words_are_the_commands(tmp_path: Path) -> None:
+    for line, status in (("exit 3", 3), ("kill -9 $$", 137), ("exit 0", 0)):
+        assert start(["sh", "-c", line], tmp_path).wait(60) == status
+    trap = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)); print('up', flush=True); input()"
+    process = start([sys.executable, "-c", trap], tmp_path)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 7
+    done = subprocess.run(warpmeter("run", "--", "no-such-command", "-x"), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, "cannot run no-such-command" in done.stderr) == (127, True)
+    assert subprocess.run(warpmeter("run"), capture_output=True, timeout=60).returncode == 2
+
+
+def test_it_says_that_processes_registered(host: Host, tmp_path: Path) -> None:
+    with (tmp_path / "said").open("w") as said:
+        line = [sys.executable, "-m", "tests.kineto_client", str(host.sockets), "--count", "3"]
+        process = start(line, host.sockets, said)
+        until(lambda: "3 processes registered" in (tmp_path / "said").read_text(), "it to say so", 60)
+        assert process.stdout is not None
+        pids = json.loads(process.stdout.readline())
+        assert all(str(pid) in (tmp_path / "said").read_text() for pid in pids)
+        assert who.of_pid(host.sockets, pids[1]) == who.Registered(1, (pids[1],))
+        assert who.of_pid(host.sockets, process.pid) == who.Registered(3, tuple(sorted(pids)))
+        assert who.below_me(host.sockets) == who.Registered(3, tuple(sorted(pids)))
+        assert process.communicate("", timeout=60)[0] == ""
+    assert process.returncode == 0
+
+
+def test_it_says_that_nothing_registered_and_that_no_agent_is_there(tmp_path: Path) -> None:
+    with (tmp_path / "said").open("w") as said:
+        process = start(["sh", "-c", "read line"], tmp_path, said)
+        until(lambda: "no agent of warpmeter answers" in (tmp_path / "said").read_text(), "it to say so", 60)
+        process.communicate("\n", timeout=60)
+    assert "ended before any of its processes registered" in (tmp_path / "said").read_text()
+
+
+@pytest.mark.torch
+@pytest.mark.timeout(300)
+def test_real_pytorch_registers(host: Host, tmp_path: Path) -> None:
+    with (tmp_path / "said").open("w") as said:
+        process = start([torch_python(), str(ROOT / "tests" / "training.py"), "200"], host.sockets, said)
+        until(lambda: "1 process registered" in (tmp_path / "said").read_text(), "PyTorch to register", 120)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) in (1, 130)
