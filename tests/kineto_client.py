@@ -19,7 +19,18 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-TRICKS: Final = ("none", "cancels", "writes nothing", "link", "hard link", "pipe", "half", "no steps", "own profiler")
+TRICKS: Final = (
+    "none",
+    "cancels",
+    "writes nothing",
+    "link",
+    "hard link",
+    "pipe",
+    "half",
+    "no steps",
+    "own profiler",
+    "noise",
+)
 HEADER: Final = struct.Struct("=Q32s")
 POLL: Final = struct.Struct("=iiq")
 BASE_NS: Final = 1_600_000_000_000_000_000
@@ -93,8 +104,9 @@ class Kineto:
                 partial.write_text("{")
                 os.kill(os.getpid(), signal.SIGKILL)
             case _:
-                partial.write_text(self._trace())
-                partial.rename(file)
+                with suppress(OSError):  # a full disk: Kineto says so in its log, and goes on
+                    partial.write_text(self._trace())
+                    partial.rename(file)
 
     def _trace(self) -> str:
         def at(seconds: float) -> float:
@@ -115,6 +127,8 @@ class Kineto:
             }
         ]
         fill = filling * (1 + self._size // 100)
+        if self._trick == "noise":  # nothing packs it
+            fill = [{**filling[0], "name": os.urandom(self._size // 2).hex()}]
         begin = {"ph": "M", "name": "process_sort_index", "ts": at(self._begins), "pid": 1, "tid": 0, "args": {}}
         end = {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": at(self._ends)}
         return json.dumps({

@@ -37,6 +37,7 @@ class Collector:
         self.free_bytes = UNKNOWN_ROOM
         self._opened, self._name, self._limit, self._put = opened, name, limit, put
         self._folder: Folder | None = None
+        self._patience_s = 0.0
         self._ready, self._over, self._discard = Event(), Event(), Event()
 
     def start(self) -> "Collector":
@@ -54,8 +55,9 @@ class Collector:
         """Look no more, and leave the file where it is: the next agent takes it up."""
         self._over.set()
 
-    def discard(self) -> None:
-        """Nobody wants the file any more: remove it when it comes, should it come soon."""
+    def discard(self, still_comes: bool) -> None:
+        """Nobody wants the file any more: remove what there is of it, or, if it still comes, when it comes."""
+        self._patience_s = DISCARD_S if still_comes else 0.0
         self._discard.set()
 
     def _run(self) -> None:
@@ -121,7 +123,7 @@ class Collector:
 
     def _wait_to_remove(self, folder: Folder) -> None:
         """Whole or not: what a process left that was killed at work goes, too, when nothing comes any more."""
-        until = time.monotonic() + DISCARD_S
+        until = time.monotonic() + self._patience_s
         while not self._over.is_set() and time.monotonic() < until and not folder.has(self._name):
             self._over.wait(LOOK_S)
         if not self._over.is_set():

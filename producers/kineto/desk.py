@@ -113,7 +113,7 @@ class Desk:
             if told is not None:
                 self._tell(after.command, told, after.member, after.start_at)
                 if told.state != "started":
-                    self._finish(key)
+                    self._finish(key, still_comes=told.reason in ("expired", "no_step"))
         if changed:
             self._save()
 
@@ -247,7 +247,7 @@ class Desk:
                 self._withdrawn(capture)
                 why = "somebody cancelled the capture"
                 self._tell(mine, Told("cancelled", "cancelled_by_request", why), capture.member)
-                self._finish(key)
+                self._finish(key, still_comes=True)
         self._save()
 
     # Seeing.
@@ -281,12 +281,12 @@ class Desk:
 
     # Telling.
 
-    def _finish(self, key: str) -> None:
-        """Done with: what is still to come of it is removed."""
+    def _finish(self, key: str, still_comes: bool = False) -> None:
+        """Done with: what there is of its file, or still comes, is removed."""
         capture, collector = self._captures.pop(key), self._collectors.pop(key)
         if collector.state not in ("absent", "under way"):
             self._around.registry.finished(capture.member.pid)
-        collector.discard()
+        collector.discard(still_comes)
 
     def _tell(
         self, command: CaptureCommand, told: Told, member: Member | None = None, start_at: float | None = None

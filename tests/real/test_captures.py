@@ -13,6 +13,7 @@ import pytest
 
 from tests.kineto_client import asking
 from tests.kineto_host import Host
+from tests.real.test_disk_full import mounted
 from tests.wait import until
 from warpmeter.producers.source import JobTree
 
@@ -99,6 +100,24 @@ def test_a_trace_that_is_too_large_is_refused_and_not_half_stored(host: Host) ->
     assert (event.state, event.reason) == ("failed", "too_large")
     assert not [path for path in host.store.rglob("*") if path.is_file()]
     assert list(host.traces.iterdir()) == []
+
+
+def test_a_full_disk_is_told_whether_it_is_the_stores_or_the_processs(host: Host, tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    with (
+        mounted(host.store, 1),
+        mounted(small, 2),
+        asking(host.sockets, host.traces, 1, poll_s=POLL_S, size=4_000_000, trick="noise") as (large,),
+        asking(host.sockets, small, 1, poll_s=POLL_S, size=4_000_000) as (cramped,),
+    ):
+        host.registered([large, cramped])
+        host.desk.take(host.command("start", pids=[large, cramped], start_in_s=3.0))
+        ended = {event.pid: event for event in host.ended(2)}
+        assert not [path for path in host.store.rglob("*") if path.is_file()]
+        until(lambda: not list(small.iterdir()), "what was written of it to be removed", 30)
+    assert {event.reason for event in ended.values()} == {"disk_full"}
+    assert "trace store" in ended[large].why
+    assert str(small) in ended[cramped].why
 
 
 def test_while_one_runs_a_second_is_refused_and_looks_say_busy(host: Host) -> None:
