@@ -17,10 +17,11 @@ from tests.wait import until
 SECRET = "do-not-tell-4711"
 AS_NOBODY = """
 import os, sys
+from pathlib import Path
 from warpmeter.cli import explaining
 from warpmeter.settings import Agent
 os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
-sys.exit(explaining.run(Agent(), int(sys.argv[1]), sys.argv[2] == "json"))
+sys.exit(explaining.run(Agent(), Path("/nowhere"), int(sys.argv[1]), sys.argv[2] == "json"))
 """
 
 

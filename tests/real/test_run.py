@@ -95,3 +95,38 @@ def test_real_pytorch_registers(host: Host, tmp_path: Path) -> None:
         until(lambda: "1 process registered" in (tmp_path / "said").read_text(), "PyTorch to register", 120)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) in (1, 130)
+
+
+def doctor(folder: Path, pid: int) -> dict[str, object]:
+    """What `warpmeter doctor --pid` says of captures."""
+    line = warpmeter("doctor", "--pid", str(pid), "--json")
+    done = subprocess.run(line, capture_output=True, env=environment(folder), timeout=60)
+    found: dict[str, object] = json.loads(done.stdout)["profiling"]
+    return found
+
+
+def test_doctor_says_why_a_process_can_or_cannot_be_captured(host: Host, tmp_path: Path) -> None:
+    plain = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=environment(host.sockets))
+    elsewhere = {"KINETO_USE_DAEMON": "1", "KINETO_IPC_SOCKET_DIR": "/elsewhere"}
+    astray = subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=environment(host.sockets, **elsewhere)
+    )
+    asking = start([sys.executable, "-m", "tests.kineto_client", str(host.sockets)], host.sockets)
+    try:
+        until(lambda: host.registry.clients(), "the process to register", 60)
+        (client,) = host.registry.clients()
+        found = doctor(host.sockets, client.pid)
+        assert (found["possible"], found["reason"], found["pids"]) == (True, "", [client.pid])
+        found = doctor(host.sockets, asking.pid)
+        assert (found["possible"], found["pids"]) == (True, [client.pid])
+        found = doctor(host.sockets, plain.pid)
+        assert (found["possible"], found["reason"]) == (False, "missing_variables")
+        assert "KINETO_USE_DAEMON" in str(found["why"])
+        found = doctor(host.sockets, astray.pid)
+        assert (found["reason"], "/elsewhere" in str(found["why"])) == ("missing_variables", True)
+        assert doctor(tmp_path / "nobody", asking.pid)["possible"] is False
+    finally:
+        for process in (plain, astray):
+            process.kill()
+            process.wait(30)
+        asking.communicate("", timeout=60)

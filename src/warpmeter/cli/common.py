@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from warpmeter import clock
-from warpmeter.settings import Kafka, Settings, Store
+from warpmeter.settings import Agent, Kafka, Settings, Store
 from warpmeter.up.folder import EMBEDDED_TOPICS, Folder, Running, UpError
 
 PIPE: Final = 10_000
@@ -76,6 +76,12 @@ def settings(data: Path | None = None, **tables: Mapping[str, Any]) -> Settings:
         loaded = dataclasses.replace(loaded, engine=dataclasses.replace(loaded.engine, data=data))
     found = running(loaded.engine.data)
     return loaded if found is None else _pointed_at(loaded, found, Folder(loaded.engine.data))
+
+
+def socket_folder(loaded: Settings) -> Path:
+    """Where PyTorch finds this host's agent: by the settings, or as a part of the `up` that runs here."""
+    given, data = loaded.agent.kineto_socket_dir, loaded.engine.data
+    return given if given != Agent().kineto_socket_dir or running(data) is None else Folder(data).kineto
 
 
 def running(data: Path) -> Running | None:

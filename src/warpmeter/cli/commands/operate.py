@@ -55,7 +55,7 @@ def check(
 
 def doctor(
     pid: Annotated[
-        int | None, typer.Option("--pid", help="Only this: why is that process a job, or why is it none?")
+        int | None, typer.Option("--pid", help="Only this: what makes that process a job, and can it be captured?")
     ] = None,
     as_json: Json = False,
     bootstrap_servers: Bootstrap = None,
@@ -65,8 +65,8 @@ def doctor(
     """Check this host, the bus and the store; each finding says what to do. Exit status 1 when something failed.
 
     With --pid: what the agent sees of one process: its ancestors as completed, the process tree id that they make, the
-    expression and the part that it matched, the schedulers' variables in its environment (no others are read), the job.
-    Exit status 1 when it is no job.
+    expression and the part that it matched, the schedulers' variables in its environment (no others are read), the job;
+    and whether it, or what runs below it, can be captured, or why not. Exit status 1 when it is no job.
     """
     from warpmeter.cli.doctor import examine
 
@@ -74,7 +74,7 @@ def doctor(
     if pid is not None:
         from warpmeter.cli import explaining
 
-        raise typer.Exit(explaining.run(settings.agent, pid, as_json))
+        raise typer.Exit(explaining.run(settings.agent, common.socket_folder(settings), pid, as_json))
     findings = list(examine(settings))
     if as_json:
         common.print_json(findings)

@@ -35,24 +35,12 @@ def run(
 
     if traces is not None and not (traces.is_dir() and os.access(traces, os.W_OK)):
         common.fail(f"--traces {traces} is no folder that may be written", 2)
-    made = launching.setup(socket_folder(data), traces, os.environ)
+    made = launching.setup(common.socket_folder(common.settings(data)), traces, os.environ)
     try:
         raise typer.Exit(launching.run(command, made, _nothing if quiet else _say))
     except OSError as error:
         found = launching.NOT_FOUND if isinstance(error, FileNotFoundError) else launching.NOT_EXECUTABLE
         common.fail(f"cannot run {command[0]}: {error.strerror}", found)
-
-
-def socket_folder(data: Path | None) -> Path:
-    """Where this host's agent listens: by the settings, or as a part of the `up` that runs here."""
-    from warpmeter.settings import Agent
-    from warpmeter.up.folder import Folder
-
-    settings = common.settings(data)
-    given = settings.agent.kineto_socket_dir
-    if given != Agent().kineto_socket_dir or common.running(settings.engine.data) is None:
-        return given
-    return Folder(settings.engine.data).kineto
 
 
 def _say(text: str) -> None:
