@@ -19,7 +19,7 @@ _UNITS: Final = re.compile(
     r"|flash_(?:fwd|bwd|fprop|bprop)|sm(?:90|1\d\d)a?_xmma|_sm1\d\d[af]?$|marlin|machete|deep_?gemm",
     re.I,
 )
-_SHAPE: Final = re.compile(r"(?<!\d)[a-z]*(?:884|1688|16816|16832)(?:gemm|fprop|dgrad|wgrad|cudnn|_)", re.I)
+_SHAPE: Final = re.compile(r"(?<!\d)(?:884|1688|16816|16832)(?:gemm|fprop|dgrad|wgrad|cudnn|_)", re.I)
 _NO_UNITS: Final = re.compile(r"simt|_[fd]fma_")
 _PLAIN_MATRIX: Final = re.compile(
     r"(?:\b|_)[sdcz]gemm|[sd]cudnn|convolve_[sd]gemm|dgrad_engine|wgrad_alg0|wgrad2d_|\bCijk_", re.I

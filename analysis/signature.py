@@ -27,6 +27,7 @@ _PLAIN: Final = re.compile(
     r"-?\d+[ul]*|(?:unsigned |signed )?(?:float|double|int|long long|long|short|char|bool)\d?|unsigned|half2?|__half2?"
     r"|Half|BFloat16|complex<\w+>|Float8_\w+|__nv_\w+|\w*bfloat16\w*|\w*half_t|tfloat32_t|u?int\d+_t"
 )
+_LETTERS: Final = re.compile(r"[^:<{( ]+")
 
 
 @dataclass(frozen=True)
@@ -150,8 +151,10 @@ class _Scan:
             self._parts, self._name, self._arguments = [], "", ()
 
     def _letter(self) -> None:
-        self._name += self._text[self._place]
-        self._place += 1
+        """All letters up to the next that means something: one by one, a name of a megabyte would be copied as often."""
+        found = _LETTERS.match(self._text, self._place)
+        self._name += found[0] if found else self._text[self._place]
+        self._place = found.end() if found else self._place + 1
 
     def _bracket(self) -> str:
         """The bracket at the place with what is in it, and on behind it."""
@@ -190,7 +193,7 @@ def _closing(text: str, place: int) -> int:
     return len(text)
 
 
-_NAME: Final = re.compile(r"\d+")
+_NAME: Final = re.compile(r"\d{1,9}")
 _SKIP: Final = re.compile(r"[KVr]|S[tabsiod]|S\w*?_")
 
 

@@ -1,5 +1,7 @@
 """Short names of kernels as people read them, and what else their names tell."""
 
+from time import process_time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,6 +86,22 @@ def test_any_text_has_a_short_name(name: str) -> None:
     assert len(short_name(name)) <= LONGEST
     assert short_name(name) or not name
     assert uses_matrix_units(name) in (True, False, None)
+
+
+@pytest.mark.parametrize("name", ["_Z" + "9" * 30 + "kernel", "_Z" + "9" * 5000, "_ZN4mine" + "9" * 30 + "xE"])
+def test_lengths_that_no_symbol_has(name: str) -> None:
+    assert len(short_name(name)) <= LONGEST
+
+
+@pytest.mark.parametrize("piece", ["A", "b<", "::", "operator"])
+def test_a_name_of_hundreds_of_kilobytes_takes_no_time_to_speak_of(piece: str) -> None:
+    name = "void kernel" + piece * ((1 << 18) // len(piece))
+    begun = process_time()
+
+    short_name(name)
+    uses_matrix_units(name)
+
+    assert process_time() - begun < 20  # 0.2 s: what is quadratic takes minutes
 
 
 @pytest.mark.parametrize("name", ["ncclDevKernel_AllReduce", "RCCL_Generic", "vllm::cross_device_reduce_1stage<float>"])
