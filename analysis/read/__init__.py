@@ -43,7 +43,10 @@ def _read(path: str, progress: Progress | None, processes: int | None) -> Trace:
         try:
             with Second(path) as second:
                 first, document = _decoded(path, progress, Share(0, 2))
-                return _built(path, [first, second.tables()], document)
+                half = second.tables()
+                if half.chunks != first.chunks:  # the file grew, or was another one, in between
+                    raise UnsoundError
+                return _built(path, [first, half], document)
         except UnsoundError:
             pass  # only from its beginning, by one, can it be told what is whole
     tables, document = _decoded(path, progress, ALONE)

@@ -71,6 +71,7 @@ class Reader:
                 return self._rest(is_object, state)
             self._chunk += 1
             self._judge()
+        self._tables.chunks = self._chunk
         return self._tail(is_object) if self._share.index == 0 else self.document
 
     def _judge(self) -> None:

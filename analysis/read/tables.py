@@ -94,6 +94,8 @@ class Tables:
         self.process_names: dict[str, str] = {}
         self.thread_names: dict[tuple[str, str], str] = {}
         self.events = 0
+        self.chunks = 0
+        """Of the whole file, not of the share: readers that saw different files tell it by this."""
         self.odd: Counted[str] = Counted()
         self._kinds, self._gpu_kinds = _Kinds(), _GpuKinds()
         self._chunk = 0

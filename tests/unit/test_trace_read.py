@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from tests.plain_trace import read_rows, rows
 from tests.tracebuilder import TraceBuilder
 from tests.traces import FOLDER, needs_traces
+from warpmeter.analysis import read as reading
 from warpmeter.analysis.read import TraceError, read, traces_in
 from warpmeter.analysis.read.build import build
-from warpmeter.analysis.read.reader import Reader
+from warpmeter.analysis.read.files import Progress
+from warpmeter.analysis.read.reader import ALONE, Document, Reader, Share
 from warpmeter.analysis.read.tables import Tables
 from warpmeter.analysis.read.text import Window
 from warpmeter.analysis.trace import Trace
@@ -315,7 +317,21 @@ def test_progress_ends_at_the_files_size(tmp_path: Path) -> None:
     assert [done for done, _ in told] == sorted(done for done, _ in told)
 
 
-def test_two_processes_read_as_one(tmp_path: Path) -> None:
+@pytest.fixture
+def shares(monkeypatch: pytest.MonkeyPatch) -> list[Share]:
+    """What this process was asked to decode, pass by pass."""
+    passes: list[Share] = []
+    decoded = reading._decoded
+
+    def noted(path: str, progress: Progress | None, share: Share) -> tuple[Tables, Document]:
+        passes.append(share)
+        return decoded(path, progress, share)
+
+    monkeypatch.setattr(reading, "_decoded", noted)
+    return passes
+
+
+def test_two_processes_read_as_one(tmp_path: Path, shares: list[Share]) -> None:
     text = made(4_000).json()
     path = tmp_path / "trace.json"
     path.write_bytes(text)
@@ -323,9 +339,10 @@ def test_two_processes_read_as_one(tmp_path: Path) -> None:
     assert read_rows(one) == read_rows(two)
     assert (one.events, one.rank, one.notes, one.epoch_ns) == (two.events, two.rank, two.notes, two.epoch_ns)
     assert np.array_equal(one.counters.value, two.counters.value)
+    assert shares == [ALONE, Share(0, 2)]
 
 
-def test_two_processes_leave_unsound_text_to_one(tmp_path: Path) -> None:
+def test_two_processes_leave_unsound_text_to_one(tmp_path: Path, shares: list[Share]) -> None:
     text = made(4_000).json()
     path = tmp_path / "trace.json"
     path.write_bytes(text.replace(b'"Ev', b'"E"v').replace(b'"cat":"kernel"', b'"cat":kernel"', 3)[:-10_000])
@@ -333,6 +350,7 @@ def test_two_processes_leave_unsound_text_to_one(tmp_path: Path) -> None:
     assert read_rows(one) == read_rows(two)
     assert (one.events, one.notes) == (two.events, two.notes)
     assert len(one.notes) == 2
+    assert shares == [ALONE, Share(0, 2), ALONE]
 
 
 def blocks_of(texts: Iterable[bytes]) -> Iterator[bytes]:
