@@ -151,7 +151,7 @@ class _Scan:
             self._parts, self._name, self._arguments = [], "", ()
 
     def _letter(self) -> None:
-        """All letters up to the next that means something: one by one, a name of a megabyte would be copied as often."""
+        """All up to the next sign that means something: one by one, a megabyte would be copied as often."""
         found = _LETTERS.match(self._text, self._place)
         self._name += found[0] if found else self._text[self._place]
         self._place = found.end() if found else self._place + 1
