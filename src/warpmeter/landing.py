@@ -16,6 +16,7 @@ a moment after.
 
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -42,6 +43,8 @@ TABLES: Final = (
 SETTLE_S: Final = 1.0
 """Longer than a query needs from its view of one table to that of the next."""
 CHUNK_ROWS: Final = 500_000
+TOGETHER_ROWS: Final = 50_000
+"""From so many rows on an insert is worth its while; smaller groups wait for others of the same table."""
 LOAD_FOR_MS: Final = 12 * 3_600_000
 """A load that takes longer is refused; after twice that its rows are rubbish."""
 AGAIN_AFTER_S: Final = (0.5, 2.0)
@@ -164,16 +167,60 @@ def put(client: Client, store: Store, load: Load, process: Process, tables: Tabl
 
     Raises ClickHouseError.
     """
-    key = _key(load, process)
-    counts = {}
-    for table in TABLES:
-        counts[table] = 0
-        for part, chunk in enumerate(_chunks(tables.get(table, ()))):
-            token = f"{load.capture}/{process.name}/{load.id}/{table}/{part}"
-            _insert(client, store, table, {**_constant(key, _rows(chunk)), **chunk}, token)
-            counts[table] += _rows(chunk)
-    ((row,),) = [list(_each(group)) for group in tables[RANKS]]
-    return Put(process, {**key, **row, "row_counts": counts}, counts)
+    (done,) = put_all(client, store, load, [(process, tables)])
+    return done
+
+
+def put_all(client: Client, store: Store, load: Load, found: Iterable[tuple[Process, Tables]]) -> list[Put]:
+    """The same for several processes, read one after the other, with few inserts. Raises ClickHouseError."""
+    writer = _Writer(lambda table, columns, token: _insert(client, store, table, columns, token), load)
+    done = [writer.add(process, tables) for process, tables in found]
+    writer.flush()
+    return done
+
+
+class _Writer:
+    """Rows of processes on their way: small groups with the same columns go together, large ones in chunks."""
+
+    def __init__(self, insert: Callable[[str, Columns, str], None], load: Load) -> None:
+        self._insert = insert
+        self._load = load
+        self._open: dict[tuple[str, tuple[str, ...]], dict[str, list[Any]]] = {}
+        self._parts: Counter[str] = Counter()
+
+    def add(self, process: Process, tables: Tables) -> Put:
+        """Take a process's rows; what it had is in the store after `flush`."""
+        key = _key(self._load, process)
+        counts = dict.fromkeys(TABLES, 0)
+        for table in TABLES:
+            for chunk in _chunks(tables.get(table, ())):
+                counts[table] += _rows(chunk)
+                self._take(table, {**_constant(key, _rows(chunk)), **chunk})
+        ((row,),) = [list(_each(group)) for group in tables[RANKS]]
+        return Put(process, {**key, **row, "row_counts": counts}, counts)
+
+    def _take(self, table: str, columns: Columns) -> None:
+        if _rows(columns) >= TOGETHER_ROWS:
+            self._put(table, columns)
+            return
+        names = tuple(columns)
+        opened = self._open.setdefault((table, names), {name: [] for name in names})
+        for name in names:
+            opened[name] += _list(columns[name])
+        if _rows(opened) >= TOGETHER_ROWS:
+            self._put(table, self._open.pop((table, names)))
+
+    def flush(self) -> None:
+        """Insert what waits for more."""
+        for (table, _), columns in self._open.items():
+            self._put(table, columns)
+        self._open.clear()
+
+    def _put(self, table: str, columns: Columns) -> None:
+        """The token names the load, and of whom the rows are: processes may be put apart."""
+        whose = f"{columns['process'][0]}-{columns['process'][-1]}"
+        self._insert(table, columns, f"{self._load.capture}/{whose}/{self._load.id}/{table}/{self._parts[table]}")
+        self._parts[table] += 1
 
 
 def publish(
@@ -330,6 +377,10 @@ def _constant(key: Mapping[str, Any], rows: int) -> dict[str, Column]:
 
 def _rows(columns: Columns) -> int:
     return len(next(iter(columns.values()), ()))
+
+
+def _list(column: Column) -> list[Any]:
+    return column.tolist() if hasattr(column, "tolist") else list(column)  # an array's own numbers are Python's
 
 
 def _chunks(groups: Sequence[Columns]) -> Iterator[Columns]:

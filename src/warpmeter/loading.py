@@ -125,10 +125,8 @@ class Loading:
         load = landing.begin(self._client, self._target.capture or named(given, ranks), self._target.job_id)
         met = collectives([each.extract for each in ranks], [each.began_ns for each in ranks])
         workload = self._job_name()
-        puts = [
-            landing.put(self._client, self._target.store, load, each.process, _tables(each, own, workload))
-            for each, own in zip(ranks, met, strict=True)
-        ]
+        found = ((each.process, _tables(each, own, workload)) for each, own in zip(ranks, met, strict=True))
+        puts = landing.put_all(self._client, self._target.store, load, found)
         return landing.publish(self._client, self._target.store, load, puts)
 
     def _waiting(self) -> Iterator[Waiting]:

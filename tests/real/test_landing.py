@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -183,6 +184,34 @@ def test_many_events_go_in_several_inserts(
     landing.publish(client, store, load, [found], no_wait)
     starts = "SELECT start_ns FROM trace_timeline WHERE capture_id = {c:String} ORDER BY start_ns"
     assert ask(client, starts, c=capture) == [(number,) for number in range(100)]
+
+
+def test_small_ranks_go_together_and_large_ones_in_chunks(
+    client: Client, store: Store, capture: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(landing, "CHUNK_ROWS", 100)
+    monkeypatch.setattr(landing, "TOGETHER_ROWS", 10)
+    load, events = landing.begin(client, capture), (3, 4, 250, 0, 5, 2)
+    ranks = [(process(rank), tables([kernel("gemm", 1 + rank)], events=count)) for rank, count in enumerate(events)]
+    counting = Counting(client)
+    puts = landing.put_all(counting, store, load, ranks)  # type: ignore[arg-type]
+    assert counting.inserts == {"trace_kernels_loads": 1, "trace_timeline_loads": 5}
+    landing.publish(client, store, load, puts, no_wait)
+    assert ask(client, SEEN, c=capture) == [(rank, 1 + rank) for rank in range(6)]
+    by_rank = "SELECT rank, count() FROM trace_timeline WHERE capture_id = {c:String} GROUP BY rank ORDER BY rank"
+    assert ask(client, by_rank, c=capture) == [(rank, count) for rank, count in enumerate(events) if count]
+
+
+class Counting:
+    """A client that counts inserts by table."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.inserts: Counter[str] = Counter()
+
+    def insert(self, table: str, *args: Any, **more: Any) -> Any:
+        self.inserts[table] += 1
+        return self._client.insert(table, *args, **more)
 
 
 class Dying:
