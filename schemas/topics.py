@@ -78,9 +78,23 @@ _TABLE: Final = (
     Topic("job-events", job_events_pb2.Envelope, "host", "a job's process tree started, runs, ended"),
     Topic("source-health", source_health_pb2.Envelope, "host", "how a source of an agent fares"),
     # One partition: its consumer group has one active member, which is how the scheduler is elected.
-    Topic("capture-requests", capture_requests_pb2.Envelope, "capture_id", "a capture is asked for, or its end", 1),
+    # Who is elected reads it again, and the events, so both are kept for longer than any capture goes on (14 days).
+    Topic(
+        "capture-requests",
+        capture_requests_pb2.Envelope,
+        "capture_id",
+        "a capture is asked for, or its end",
+        partitions=1,
+        retention_ms=15 * DAY_MS,
+    ),
     Topic("capture-commands", capture_commands_pb2.Envelope, "host", "what a host's agent is to capture"),
-    Topic("capture-events", capture_events_pb2.Envelope, "capture_id", "a capture, or a process in it, has a new state"),
+    Topic(
+        "capture-events",
+        capture_events_pb2.Envelope,
+        "capture_id",
+        "a capture, or a process in it, has a new state",
+        retention_ms=15 * DAY_MS,
+    ),
     Topic(
         "dead-letters",
         dead_letters_pb2.Envelope,

@@ -226,7 +226,7 @@ class Scheduler:
     """
 
     group: str = "warpmeter-scheduler"
-    session_timeout_s: float = 10.0
+    session_timeout_s: float = 6.0
     look_s: float = 10.0
     resolve_s: float = 20.0
     cancel_s: float = 15.0

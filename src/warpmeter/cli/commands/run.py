@@ -76,6 +76,12 @@ def ingest(bootstrap_servers: Bootstrap = None, store: Dsn = None) -> None:
     launch.become("warpmeter.consumers", settings)
 
 
+def schedule(bootstrap_servers: Bootstrap = None, store: Dsn = None) -> None:
+    """Carry captures out, and begin those of the schedules. One of several is active; the others stand by."""
+    settings = common.settings(kafka={"bootstrap_servers": bootstrap_servers}, store={"dsn": store})
+    launch.become("warpmeter.scheduler", settings)
+
+
 def engine(
     data: Data = None,
     port: Annotated[int | None, typer.Option(help="Port of ClickHouse's HTTP protocol.", show_default="8123")] = None,

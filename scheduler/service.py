@@ -1,0 +1,152 @@
+"""The scheduler at work: elected or standing by, it reads, lets the captures decide, and says what they say."""
+
+import queue
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final, Protocol, cast
+
+from warpmeter import log
+from warpmeter.scheduler.capture import Analyse, Resolve, Resolved, Turn
+from warpmeter.scheduler.captures import Captures
+from warpmeter.scheduler.ranks import Event
+from warpmeter.scheduler.reading import Events, Requests
+from warpmeter.scheduler.saying import Voice
+from warpmeter.scheduler.wishes import Request
+from warpmeter.settings import Scheduler
+
+WAIT_S: Final = 0.05
+TURN_EVERY_S: Final = 0.2
+
+
+class Analyst(Protocol):
+    """Who analyses what was captured; its events are fetched with `said`."""
+
+    def analyse(self, wanted: Analyse) -> None:
+        """Begin, or queue, the analysis of a round."""
+
+    def said(self) -> list[Event]:
+        """Events of analyses since the last call."""
+
+    def drop(self) -> None:
+        """End what is under way: somebody else does it now."""
+
+
+class Nobody:
+    """Analyses nothing."""
+
+    def analyse(self, wanted: Analyse) -> None:
+        """Nothing."""
+
+    def said(self) -> list[Event]:
+        """Nothing."""
+        return []
+
+    def drop(self) -> None:
+        """Nothing."""
+
+
+@dataclass
+class Ports:
+    """What the service works on. `elected` hears whether this process is the active one."""
+
+    requests: Requests
+    events: Events
+    voice: Voice
+    resolve: Callable[[Request], Resolved]
+    analyst: Analyst
+    elected: Callable[[bool], None] = lambda _: None
+    now: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
+
+
+@dataclass
+class Service:
+    """One scheduler. `step` is called again and again, from one thread; `close` at the end."""
+
+    ports: Ports
+    limits: Scheduler
+    captures: Captures | None = None
+    _answers: "queue.SimpleQueue[Resolved]" = field(default_factory=queue.SimpleQueue)
+    _asking: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "resolve"))
+    _turned: float = 0.0
+
+    def step(self) -> None:
+        """Read what has come and do what is due. Raises ReadingError, KafkaException, RegistryError."""
+        for request in self.ports.requests.read(0.0 if self.captures is not None else WAIT_S):
+            self._take(request)
+        if not self.ports.requests.held:
+            self._stand_by()
+        elif self.captures is None or not self.ports.requests.caught_up:
+            self._take_over()
+        else:
+            self._work(self.captures)
+
+    def _take(self, request: object) -> None:
+        if self.captures is not None:
+            self.captures.request(cast(Request, request), self.ports.now())
+
+    def _stand_by(self) -> None:
+        if self.captures is not None:
+            self.captures = None
+            self.ports.events.stop()
+            self.ports.analyst.drop()
+            self.ports.elected(False)
+            log.get("scheduler").info("standing by: another scheduler is the active one")
+
+    def _take_over(self) -> None:
+        """Become the active one: know what was asked for, and what came of it."""
+        began, captures, now = self.ports.monotonic(), Captures(self.limits), self.ports.now()
+        self.ports.analyst.drop()
+        requests = [cast(Request, each) for each in self.ports.requests.read_all()]
+        for request in requests:
+            captures.request(request, now)
+        since = min((request.ts for request in requests), default=None)
+        for event in self.ports.events.start(since, lambda: self._is_still_it(captures)):
+            captures.hear(cast(Event, event))
+        if self.ports.requests.held:
+            self.captures = captures
+            took_s = round(self.ports.monotonic() - began, 3)
+            log.get("scheduler").info("active", captures=len(captures), took_s=took_s)
+            self.ports.elected(True)
+
+    def _is_still_it(self, captures: Captures) -> bool:
+        for request in self.ports.requests.read():
+            captures.request(cast(Request, request), self.ports.now())
+        return self.ports.requests.held
+
+    def _work(self, captures: Captures) -> None:
+        heard = self.ports.events.read(WAIT_S)
+        at = self.ports.now()
+        for event in heard:
+            captures.hear(cast(Event, event), at)
+        while not self._answers.empty():
+            captures.resolved(self._answers.get())
+        if said := self.ports.analyst.said():
+            self.ports.voice.tell(said)
+        if heard or self.ports.monotonic() - self._turned >= TURN_EVERY_S:
+            self._turned = self.ports.monotonic()
+            self._do(captures.turn(self.ports.now()))
+
+    def _do(self, turn: Turn) -> None:
+        if turn.commands or turn.events:
+            self.ports.voice.say(turn)
+        for wanted in turn.resolve:
+            self._asking.submit(self._ask, wanted)
+        for analysis in turn.analyse:
+            self.ports.analyst.analyse(analysis)
+
+    def _ask(self, wanted: Resolve) -> None:
+        """On the thread that waits for the store."""
+        try:
+            self._answers.put(self.ports.resolve(wanted.request))
+        except Exception as error:  # noqa: BLE001 - a thread's edge: the capture ends with the reason
+            self._answers.put(Resolved(wanted.request.capture_id, (), "store_away", f"{type(error).__name__}: {error}"))
+
+    def close(self) -> None:
+        """Leave: another is elected at once."""
+        self.ports.analyst.drop()
+        self.ports.requests.close()
+        self.ports.events.close()
+        self._asking.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,113 @@
+"""Schedulers on a real broker: one is active, and when it goes another carries on with what was under way."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.brokers import Broker
+from tests.scheduler_process import Agents, Heard, SchedulerProcess, ended, request
+from tests.wait import until
+from warpmeter import topics
+from warpmeter.settings import Kafka, Log, Metrics, Scheduler, Settings, Store
+
+pytestmark = [pytest.mark.timeout(150), pytest.mark.long]
+SESSION_S = Scheduler().session_timeout_s
+HAND_OVER_S = {"killed": 2.5 * SESSION_S, "stopped": 1.5 * SESSION_S}
+"""A broker misses a killed member for a session; the embedded one takes half of another to form a group."""
+
+
+@dataclass
+class World:
+    """A broker with topics of this test's own, two hosts whose agents hold their traces back, and what is said."""
+
+    settings: Settings
+    folder: Path
+    stack: ExitStack
+    agents: Agents
+    events: Heard
+
+    @property
+    def kafka(self) -> Kafka:
+        """The bus."""
+        return self.settings.kafka
+
+    def scheduler(self, name: str) -> SchedulerProcess:
+        """One more."""
+        return self.stack.enter_context(closing(SchedulerProcess(self.settings, self.folder / f"{name}.log")))
+
+
+@pytest.fixture
+def world(broker: Broker, topic_prefix: str, tmp_path: Path) -> Iterator[World]:
+    kafka = Kafka(bootstrap_servers=broker.bootstrap_servers, topic_prefix=topic_prefix, partitions=3)
+    settings = Settings(
+        kafka=kafka, store=Store(dsn="http://127.0.0.1:1"), log=Log(format="json"), metrics=Metrics(scheduler_port=0),
+        scheduler=Scheduler(group=topic_prefix, analyse=False, data=tmp_path / "scheduler"),
+    )  # fmt: skip
+    topics.ensure(kafka)
+    until(lambda: not topics.check(kafka), "every node to know the topics")
+    with ExitStack() as stack:
+        agents = stack.enter_context(closing(Agents(kafka, ["h0", "h1"], [1, 2], captures=False)))
+        events = stack.enter_context(closing(Heard(kafka, "capture-events")))
+        yield World(settings, tmp_path, stack, agents, events)
+
+
+def started(world: World, capture_id: str) -> int:
+    """Processes that have taken their command."""
+    return sum(e.state == "accepted" and e.capture_id == capture_id for e in list(world.events.rows))
+
+
+def settled(schedulers: Sequence[SchedulerProcess]) -> None:
+    """Wait until the group has been one for a session: a broker may elect anew when one more joins."""
+    since = time.monotonic()
+    while time.monotonic() - since < SESSION_S:
+        if sum(each.active for each in schedulers) != 1:
+            since = time.monotonic()
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+def test_another_carries_on_when_the_active_one_goes(world: World, how: str) -> None:
+    both = [world.scheduler("first").until_active(), world.scheduler("second")]
+    until(lambda: "scheduling" in both[1].log.read_text(), "the second to be there")
+    request(world.kafka, "under-way", hosts=["h0", "h1"])
+    until(lambda: started(world, "under-way") == 4, "all to start", 40)
+    settled(both)
+    active, other = sorted(both, key=lambda each: not each.active)
+    gone_at = time.monotonic()
+    if how == "killed":
+        active.kill()
+    else:
+        assert active.stop() == 0
+    other.until_active()
+    assert time.monotonic() - gone_at < HAND_OVER_S[how]
+    world.agents.finish()
+    until(lambda: ended(world.events, "under-way"), "the capture to end", 30)
+    (end,) = ended(world.events, "under-way")
+    assert (end.reason, end.why) == ("", "4 of 4 processes captured")
+    starts = [row for row in world.agents.rows if row.action == "start"]
+    assert sorted(row.host for row in starts) == ["h0", "h1"], "none was told twice"
+    assert len({row.start_at for row in starts}) == 1
+
+
+def test_what_was_asked_while_no_scheduler_was_there_is_carried_out_and_what_has_ended_is_not_begun_again(
+    world: World,
+) -> None:
+    request(world.kafka, "waiting", hosts=["h0"])
+    request(world.kafka, "senseless")
+    first = world.scheduler("first").until_active()
+    until(lambda: started(world, "waiting") == 2, "it to start", 30)
+    world.agents.finish()
+    until(lambda: ended(world.events, "waiting"), "it to end", 30)
+    until(lambda: ended(world.events, "senseless"), "the other to be refused", 30)
+    assert ended(world.events, "senseless")[0].reason == "bad_request"
+    assert first.stop() == 0
+    world.scheduler("second").until_active()
+    request(world.kafka, "cancelled", hosts=["h0"])
+    request(world.kafka, "cancelled", action="cancel")
+    until(lambda: ended(world.events, "cancelled"), "it to be cancelled", 60)
+    for capture_id in ("waiting", "senseless", "cancelled"):
+        assert len(ended(world.events, capture_id)) == 1
