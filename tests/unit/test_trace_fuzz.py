@@ -9,7 +9,7 @@ import pytest
 from tests.plain_trace import Row, read_rows, rows
 from tests.trace_mutants import Mutant, good, mutant
 from warpmeter.analysis.read import TraceError, read
-from warpmeter.analysis.report import analyze
+from warpmeter.analysis.report import Options, analyze
 from warpmeter.analysis.trace import Trace
 
 SEED = 20_260
@@ -26,7 +26,7 @@ def _check(seed: int, folder: Path) -> str:
         assert broken.touched is None or broken.touched >= len(trace.events) - 4, (seed, broken.kind, found)
         return "refused"
     _compare(seed, broken, found, trace.json())
-    msgspec.json.encode(analyze(found))
+    msgspec.json.encode(analyze(found, Options(strict=True)))
     return "noted" if found.notes else "silent"
 
 
