@@ -189,7 +189,7 @@ def coloured(state: str) -> Text:
     return Text(state, COLOURS.get(state, ""))
 
 
-def _cell(value: Any) -> Text:
+def cell(value: Any) -> Text:
     """As it is: what hosts and brokers say is never markup, and steers no terminal."""
     return value if isinstance(value, Text) else Text("" if value is None else printable(str(value)))
 
@@ -211,5 +211,5 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(_cell(cell) for cell in row))
+        table.add_row(*(cell(each) for each in row))
     out.print(table)

@@ -1,4 +1,4 @@
-"""`warpmeter doctor --pid`: one process's chain, what makes it a job, whether it can be captured; for people and JSON."""
+"""`warpmeter doctor --pid`: one process's chain, what makes it a job, whether it can be captured."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from warpmeter.settings import Agent
 
 @dataclass(frozen=True)
 class Profiling:
-    """Whether a process, or what runs below it, can be captured. `reason`: a word of docs/profiling.md; `pids`: whose."""
+    """Whether a process, or what runs below it (`pids`), can be captured. `reason`: a word of docs/profiling.md."""
 
     possible: bool
     reason: str
