@@ -15,6 +15,8 @@ VIEWS = {
     "job_efficiency": "one row a job: its GPU hours, and how well they were used",
     "idle_gpus": "one row a GPU that does nothing: since when, and who holds it",
     "source_health_now": "the last word of every source of every agent: what could not be read, and why",
+    "captures": "one row a capture: who asked, how it stands, what came of it, with the state of each rank",
+    "capture_ranks": "one row a process of a capture: its state, why it failed, its trace; `pid` NULL: a host",
     "capture_summary": "one row a capture that is loaded (traces.md): how its GPUs' time was spent, and who held it up",
     "kernel_regressions": (
         "one row a kernel, week, workload and GPU model: its mean duration against the weeks before; "
