@@ -3,7 +3,7 @@
 The runner, not the source, stamps the time, bounds the read, and says how it went.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -131,7 +131,8 @@ class Runner:
     def start(self) -> None:
         """Start a thread for each source. They are daemons: a read stuck in a driver does not hold the exit."""
         self._threads = [
-            Thread(target=_named, args=(loop, self._stop), name=loop.source.name, daemon=True) for loop in self.loops
+            Thread(target=named, args=(loop.source.name, loop.run, self._stop), name=loop.source.name, daemon=True)
+            for loop in self.loops
         ]
         for thread in self._threads:
             thread.start()
@@ -151,8 +152,8 @@ class Runner:
         return [thread.name for thread in self._threads if thread.is_alive()]
 
 
-def _named(loop: Loop[Any], stop: Event) -> None:
-    """Run with the source's name as the kernel's for the thread too, so that `top -H -p` shows what each costs."""
+def named(name: str, run: Callable[[Event], None], stop: Event) -> None:
+    """Run with that name as the kernel's for the thread too, so that `top -H -p` shows what each costs."""
     with suppress(OSError):
-        OWN_NAME.write_text(loop.source.name)
-    loop.run(stop)
+        OWN_NAME.write_text(name)
+    run(stop)

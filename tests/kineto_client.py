@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 TRICKS: Final = (
@@ -143,15 +143,17 @@ def _file(wanted: Mapping[str, str], more: str = "") -> Path:
 
 @contextmanager
 def asking(
-    folder: Path, traces: Path, count: int = 1, variables: Mapping[str, str] | None = None, **options: object
+    folder: Path, traces: Path, count: int = 1, variables: Mapping[str, str] | None = None, **options: Any
 ) -> Iterator[list[int]]:
-    """So many processes that ask in `folder` and write to `traces`; their pids. Options: poll_s, trick, size, job.
+    """So many processes that ask in `folder` and write to `traces`; their pids, as they have them.
 
-    `variables` are those of their environment besides.
+    `variables` are those of their environment besides. Options: poll_s, trick, size, job; `within`: the words of a
+    command that the processes are started by.
     """
+    within: list[str] = options.pop("within", [])
     given = {"KINETO_USE_DAEMON": "1", "KINETO_IPC_SOCKET_DIR": str(folder), "KINETO_ONDEMAND_TRACE_DIR": str(traces)}
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    line = [sys.executable, "-m", "tests.kineto_client", str(folder), "--count", str(count), *words]
+    line = [*within, sys.executable, "-m", "tests.kineto_client", str(folder), "--count", str(count), *words]
     process = subprocess.Popen(
         line, env={**os.environ, **given, **(variables or {})}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         cwd=Path(__file__).parents[1], text=True,

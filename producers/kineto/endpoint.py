@@ -217,7 +217,15 @@ class Endpoint:
         self._forgotten_at = self._monotonic()
         if gone := self._registry.forget_silent():
             logger.info("processes are silent", pids=gone)
+            self._sweep()
         CLIENTS.set(len(self._registry.clients()))
+
+    def _sweep(self) -> None:
+        """Remove what processes that were killed left in the folder."""
+        for each in self._sockets:
+            if isinstance(address := each.getsockname(), str) and address:
+                for left in Path(address).parent.glob("dynoconfigclient*"):
+                    _remove_dead(left)
 
     def close(self) -> None:
         """Give the addresses back."""

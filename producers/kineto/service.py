@@ -22,6 +22,7 @@ from warpmeter.producers.kineto.captures import CaptureCommand
 from warpmeter.producers.kineto.commands import Commands
 from warpmeter.producers.kineto.desk import Desk, Surroundings
 from warpmeter.producers.kineto.registry import Registry
+from warpmeter.producers.runner import named
 from warpmeter.producers.source import Attribution, Health
 from warpmeter.settings import Agent, Settings
 
@@ -115,7 +116,7 @@ class Profiling:
             self._thread(f"kineto-{door.name}", run)
 
     def _thread(self, name: str, run: Callable[[Event], None]) -> None:
-        thread = Thread(target=run, args=(self._stop,), name=name, daemon=True)
+        thread = Thread(target=named, args=(name, run, self._stop), name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
 

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -67,6 +68,7 @@ WRONG = {
 }
 
 
+@pytest.mark.long
 def test_whatever_goes_wrong_has_its_reason(host: Host) -> None:
     with ExitStack() as stack:
         pids = {
@@ -92,6 +94,7 @@ def test_iterations_of_a_program_without_steps_are_told(host: Host) -> None:
     assert reasons == {without: ("captured", "no_step"), stepping: ("captured", "")}
 
 
+@pytest.mark.long
 def test_a_trace_that_is_too_large_is_refused_and_not_half_stored(host: Host) -> None:
     with asking(host.sockets, host.traces, 1, poll_s=POLL_S, size=200_000) as (pid,):
         host.registered([pid])
@@ -102,6 +105,7 @@ def test_a_trace_that_is_too_large_is_refused_and_not_half_stored(host: Host) ->
     assert list(host.traces.iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_full_disk_is_told_whether_it_is_the_stores_or_the_processs(host: Host, tmp_path: Path) -> None:
     small = tmp_path / "small"
     with (
@@ -120,6 +124,7 @@ def test_a_full_disk_is_told_whether_it_is_the_stores_or_the_processs(host: Host
     assert str(small) in ended[cramped].why
 
 
+@pytest.mark.long
 def test_while_one_runs_a_second_is_refused_and_looks_say_busy(host: Host) -> None:
     with asking(host.sockets, host.traces, 1, poll_s=POLL_S) as (pid,):
         host.registered([pid])
@@ -131,6 +136,7 @@ def test_while_one_runs_a_second_is_refused_and_looks_say_busy(host: Host) -> No
         assert host.ended(2)[-1].state == "captured"
 
 
+@pytest.mark.long
 def test_a_capture_is_cancelled_before_and_while_it_traces_and_leaves_no_file(host: Host) -> None:
     with asking(host.sockets, host.traces, 1, poll_s=POLL_S) as (pid,):
         host.registered([pid])
@@ -160,20 +166,60 @@ def test_a_process_that_is_stopped_does_not_ask_and_is_given_up_before_its_start
 
 
 def test_who_is_not_registered_is_told_with_what_it_lacks(host: Host) -> None:
-    with asking(host.sockets, host.traces, 1, {"KINETO_IPC_SOCKET_DIR": "/elsewhere"}, trick="cancels") as (pid,):
-        without = os.getpid()
-        host.trees = [JobTree("train", 0, without, (without,))]
+    folder, asks = str(host.sockets), {"KINETO_USE_DAEMON": "1"}
+    lacking: list[tuple[dict[str, str], str, str]] = [
+        ({}, "missing_variables", "KINETO_USE_DAEMON=1"),
+        ({**asks, "KINETO_IPC_SOCKET_DIR": "/elsewhere"}, "missing_variables", "KINETO_IPC_SOCKET_DIR=/elsewhere"),
+        ({**asks, "KINETO_IPC_SOCKET_DIR": folder}, "not_registered", "has not loaded PyTorch"),
+    ]
+    with ExitStack() as stack:
+        asleep = [stack.enter_context(subprocess.Popen(["sleep", "60"], env=given)) for given, _, _ in lacking]
+        for process in asleep:
+            stack.callback(process.kill)
+        host.trees = [JobTree("train", rank, process.pid, (process.pid,)) for rank, process in enumerate(asleep)]
         host.desk.take(host.command("look", job_id="train"))
-        host.desk.take(host.command("look", job_id="none", sequence=2))
-        host.desk.take(host.command("look", pids=[1 << 22], sequence=3))
-        host.registry.forget_silent()
-    found = [(event.pid, event.reason) for event in host.events]
-    assert found[0] == (without, "missing_variables")
-    assert "KINETO_USE_DAEMON" in host.events[0].why
-    assert found[1] == (0, "no_process")
-    assert not host.events[1].HasField("pid")
-    assert found[2] == (1 << 22, "no_process")
-    assert pid
+        host.desk.take(host.command("start", job_id="train"))
+    looked, started = host.events[: len(lacking)], host.events[len(lacking) :]
+    for event, (_, reason, words) in zip(looked, lacking, strict=True):
+        assert (event.state, event.reason) == ("seen", reason), event
+        assert words in event.why
+    assert [(event.state, event.reason) for event in started] == [("failed", reason) for _, reason, _ in lacking]
+
+
+def test_where_nothing_runs_the_host_says_so(host: Host) -> None:
+    host.desk.take(host.command("look", job_id="none"))
+    host.desk.take(host.command("start", job_id="none"))
+    host.desk.take(host.command("look", pids=[1 << 22], sequence=2))
+    assert [(event.state, event.reason, event.HasField("pid")) for event in host.events] == [
+        ("seen", "no_process", False), ("failed", "no_process", False), ("seen", "no_process", True),
+    ]  # fmt: skip
+
+
+def test_a_process_in_a_container_is_known_by_its_pid_here_and_its_file_is_read_where_it_lies(host: Host) -> None:
+    """Namespaces of its own for pids and mounts: it calls itself by another pid, and nobody else sees its folder."""
+    inside = f'mount -t tmpfs none "{host.traces}" && exec "$@"'
+    within = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", inside, "sh"]
+    if (refused := subprocess.run([*within, "true"], capture_output=True, text=True)).returncode:
+        pytest.skip(f"needs namespaces, which take root: {refused.stderr.strip()}")
+    with asking(host.sockets, host.traces, 1, poll_s=POLL_S, within=within) as (inner,):
+        until(host.registry.clients, "it to register", 60)
+        (client,) = host.registry.clients()
+        assert client.own_pid == inner != client.pid
+        host.desk.take(host.command("start", pids=[client.pid], start_in_s=3.0))
+        (event,) = host.ended()
+        assert list(host.traces.iterdir()) == []
+    assert (event.state, event.pid) == ("captured", client.pid)
+    assert json.loads(gzip.decompress(Path(event.url).read_bytes()))["traceEvents"]
+
+
+@pytest.mark.long
+def test_a_store_that_takes_nothing_is_tried_until_the_deadline(host: Host) -> None:
+    host.store.write_text("no folder")
+    with asking(host.sockets, host.traces, 1, poll_s=POLL_S) as (pid,):
+        host.registered([pid])
+        host.desk.take(host.command("start", 6.0, pids=[pid], start_in_s=2.0))
+        (event,) = host.ended()
+    assert (event.state, event.reason) == ("failed", "upload_failed")
 
 
 def test_an_order_that_came_too_late_or_for_another_host_does_nothing(host: Host) -> None:
