@@ -11,7 +11,7 @@ from warpmeter.analysis.trace import Booleans, Frames, GpuAnnotations, GpuEvents
 from warpmeter.analysis.windows import Windows, place
 
 _PART: Final = re.compile(r"(\d+)(?:-(\d+))?")
-_RANK: Final = re.compile(r"rank[-_=.]?(\d+)(?!.*rank[-_=.]?\d)", re.I)
+_RANK: Final = re.compile(r"rank[-_=.]?(\d{1,6})(?!\d|.*rank[-_=.]?\d)", re.I)
 
 
 @dataclass(frozen=True)

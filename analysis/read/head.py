@@ -1,8 +1,11 @@
 """What a trace says of its devices and its job, field by field: other tools write these by hand."""
 
-from typing import Any
+from typing import Any, Final
 
 from warpmeter.analysis.trace import Device, Distributed, ProcessGroup
+
+MOST_RANKS: Final = 1 << 20
+"""No job has more: what says so lies, and would have every rank that is missing named."""
 
 
 def whole(value: Any, default: int) -> int:
@@ -45,10 +48,15 @@ def distributed(value: Any) -> Distributed | None:
         return None
     return Distributed(
         backend=_text(value.get("backend")),
-        rank=whole(value.get("rank"), 0),
-        world_size=whole(value.get("world_size"), 1),
+        rank=_up_to(MOST_RANKS - 1, whole(value.get("rank"), 0)),
+        world_size=_up_to(MOST_RANKS, whole(value.get("world_size"), 1)),
         groups=tuple(_group(item) for item in _dicts(value.get("pg_config"))),
     )
+
+
+def _up_to(most: int, value: int) -> int:
+    """0, as if it were not told, for what cannot be."""
+    return value if 0 <= value <= most else 0
 
 
 def _group(item: dict[str, Any]) -> ProcessGroup:
@@ -58,6 +66,6 @@ def _group(item: dict[str, Any]) -> ProcessGroup:
         name=_text(item.get("pg_name")),
         description=_text(item.get("pg_desc")),
         backend=_text(item.get("backend_config")),
-        ranks=tuple(rank for rank in known if rank >= 0),
+        ranks=tuple(rank for rank in known if 0 <= rank < MOST_RANKS),
         size=whole(item.get("pg_size"), len(known)),
     )

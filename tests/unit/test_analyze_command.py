@@ -238,6 +238,7 @@ def test_numbers_and_ranks_are_read_as_people_write_them() -> None:
     assert str(chosen) == "0,8-11,20"
     names = ("rank3.json", "x/rank-12_step5.json.gz", "job_rank_7.json", "host.pid.json", "rank1/rank2.pt.trace.json")
     assert [rank_in(name) for name in names] == [3, 12, 7, None, 2]
+    assert rank_in(f"rank{'9' * 5000}.json") is None
 
 
 def test_traces_and_folders_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,6 +184,24 @@ def test_old_names_of_categories_and_arguments() -> None:
     assert trace.inputs[int(trace.operators.inputs[0])].dims == ([3],)
 
 
+@pytest.mark.parametrize(
+    ("told", "known"),
+    [
+        ((5, 8), (5, 8)),
+        ((5, 10**12), (5, 0)),
+        ((-3, -1), (0, 0)),
+        ((1 << 40, 1 << 20), (0, 1 << 20)),
+        (("7", None), (7, 1)),
+    ],
+)
+def test_ranks_and_worlds_that_no_job_has_are_not_told(told: tuple[int, int], known: tuple[int, int]) -> None:
+    info = {"rank": told[0], "world_size": told[1], "pg_config": [{"pg_name": "0", "ranks": [0, 1 << 40, -1]}]}
+    found = trace_of(msgspec.json.encode({"distributedInfo": info, "traceEvents": []})).distributed
+
+    assert found is not None
+    assert (found.rank, found.world_size, found.groups[0].ranks) == (*known, (0,))
+
+
 def test_times_are_those_of_the_text() -> None:
     """As floats these two are one: near 1.7e15 µs the next float is 0.25 µs away."""
     events = [
