@@ -8,7 +8,7 @@ import typer
 
 from warpmeter import __version__
 from warpmeter.cli import common
-from warpmeter.cli.commands import analyze, ask, counters, letters, operate, profile, run
+from warpmeter.cli.commands import analyze, ask, captures, counters, letters, operate, profile, run
 
 app = typer.Typer(
     name="warpmeter",
@@ -68,8 +68,10 @@ app.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 )(run.simulate)
 app.command(
-    rich_help_panel="Run",
+    rich_help_panel="Profile",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )(profile.run)
+app.command(rich_help_panel="Profile")(profile.capture)
+app.add_typer(captures.app, name="captures", rich_help_panel="Profile")
 app.add_typer(letters.app, name="dead-letters", rich_help_panel="Operate")
 app.add_typer(counters.app, name="counters", rich_help_panel="Operate")
