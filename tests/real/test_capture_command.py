@@ -109,7 +109,7 @@ def test_a_capture_is_asked_for_followed_fetched_listed_and_ended(world: World) 
     assert (shown["state"], shown["ranks"][0]["state"]) == ("running", "accepted")
     detached = world.start("captures", "detach", asked, "--json")
     until(lambda: b"detach" in world.run("tail", "capture-requests", "--no-follow").stdout.encode(), "it to be asked")
-    world.agents[1].finish()  # type: ignore[attr-defined]
+    world.agents[1].finish()
     ended = json.loads(detached.communicate(timeout=90)[0])
     assert (ended["state"], ended["reason"], ended["ranks"][0]["state"]) == ("ended", "", "captured")
 
