@@ -66,7 +66,7 @@ class Commands:
     def __init__(self, kafka: Kafka, agent: Agent, take: Callable[[CaptureCommand], None]) -> None:
         """Connects in the background; raises KafkaException for refused options."""
         waits: bus.Options = {"fetch.wait.max.ms": round(agent.command_wait_s * 1000)}
-        self.why = "not connected yet"
+        self.why = ""
         self._kafka, self._host, self._take = kafka, agent.host, take
         self._name = TOPIC.full_name(kafka.topic_prefix)
         self._complaint = ""

@@ -87,12 +87,13 @@ class Profiling:
             self._open()
 
     def health(self) -> tuple[Health, list[Health]]:
-        """How the endpoint fares, and what of it does not."""
+        """Whether processes can register at all, and what else is in the way."""
         problems = dict(self._problems)
         if self._commands is not None and self._commands.why:
             problems["commands"] = self._commands.why
-        whole = Health("", "ok") if SOCKET not in problems else Health("", "failed", problems.pop(SOCKET))
-        return whole, [Health(name, "failed", why) for name, why in problems.items()]
+        if problems.keys() >= SOCKETS:
+            return Health("", "failed", "; ".join(problems[name] for name in sorted(SOCKETS))), []
+        return Health("", "ok"), [Health(name, "failed", why) for name, why in problems.items()]
 
     def stop(self, timeout_s: float) -> None:
         """End all threads, or leave those to themselves that hang."""
@@ -131,7 +132,7 @@ class Profiling:
 
 
 EVENTS: Final = "capture-events"
-SOCKET: Final = "abstract"
+SOCKETS: Final = frozenset({"abstract", "folder"})
 
 
 def _doors(settings: Settings, registry: Registry, clock: Clock) -> Sequence[Door]:
@@ -141,7 +142,7 @@ def _doors(settings: Settings, registry: Registry, clock: Clock) -> Sequence[Doo
         return lambda: _running(endpoint.Endpoint([opened()], registry, clock.monotonic))  # type: ignore[list-item]
 
     doors = [
-        Door(SOCKET, served(endpoint.abstract_socket)),
+        Door("abstract", served(endpoint.abstract_socket)),
         Door("folder", served(partial(endpoint.folder_socket, agent.kineto_socket_dir))),
     ]
     return [*doors, Door("rpc", partial(_rpc, agent, registry, clock))] if agent.rpc else doors

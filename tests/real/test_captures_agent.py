@@ -2,9 +2,11 @@
 
 import gzip
 import json
+import socket
+import struct
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,9 +15,11 @@ from typing import Any
 import pytest
 
 from tests.brokers import Tansu
+from tests.brokers.process import free_ports
 from tests.kineto_client import asking
 from tests.real import agents
 from tests.real.agents import Reader
+from tests.wait import until
 from warpmeter import bus, topics
 from warpmeter.producers.kineto.captures import CaptureCommand
 from warpmeter.producers.kineto.commands import partition_of
@@ -121,3 +125,28 @@ def test_an_agent_that_was_away_does_not_start_what_has_expired(
             assert time.monotonic() - began < 5
     assert not [event for event in reader.rows("capture-events") if event.capture_id == "old"]
     assert "a command came too late" in (tmp_path / "agent.log").read_text()
+
+
+def test_an_agent_answers_on_dynologs_port_and_says_what_it_cannot_open(
+    asked: Settings, reader: Reader, sockets: Path, tmp_path: Path
+) -> None:
+    port = free_ports(1)[0]
+    abstract, taken = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2))
+    taken.bind(str(sockets / "dynolog"))
+    with suppress(OSError):  # then another has it, which is as good
+        abstract.bind(b"\0dynolog\0")
+    offering = replace(asked, agent=replace(asked.agent, rpc=True, rpc_port=port))
+    with taken, abstract, agents.running(offering, log=tmp_path / "agent.log"):
+        until(lambda: _status(port) == {"status": 1}, "an answer", 60)
+        reader.wait(lambda r: [row for row in r.rows("source-health") if row.source == "kineto"], "its health", 60)
+    (row, *_) = [row for row in reader.rows("source-health") if row.source == "kineto"]
+    assert (row.subject, row.state) == ("", "failed")
+    assert row.why.count("does dynolog or another agent run") == 2
+
+
+def _status(port: int) -> object:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        text = b'{"fn":"getStatus"}'
+        connection.sendall(struct.pack("=i", len(text)) + text)
+        return json.loads(connection.recv(100)[4:])
+    return None

@@ -4,7 +4,9 @@ import json
 import os
 import random
 import socket
+import ssl
 import struct
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -208,11 +210,11 @@ def mutant(rng: random.Random) -> bytes:
 
 
 @contextmanager
-def port(registry: Registry, **door: Any) -> Iterator[int]:
+def port(registry: Registry, address: str = "127.0.0.1", **door: Any) -> Iterator[int]:
     """The server at work; its port."""
     pause = Pause()
     counters = rpc.Counters(pause.pause, pause.resume)
-    server = rpc.Server(rpc.Door("127.0.0.1", 0, **door), rpc.Dynolog(registry, counters, lambda: "id"))
+    server = rpc.Server(rpc.Door(address, 0, **door), rpc.Dynolog(registry, counters, lambda: "id"))
     stop = threading.Event()
     thread = threading.Thread(target=server.run, args=(stop,))
     thread.start()
@@ -344,6 +346,24 @@ def test_with_a_token_nobody_else_is_answered(registry: Registry) -> None:
     with port(registry, token="secret") as at:
         assert call(at, framed('{"fn":"getStatus"}')) == b""
         assert call(at, framed('{"fn":"getStatus","token":"secret"}')) == framed('{"status":1}')
+
+
+def test_beyond_loopback_it_is_asked_over_tls_with_the_token(registry: Registry, tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    subprocess.run([*made, "-out", certificate, "-keyout", key], check=True, capture_output=True)
+    server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_side.load_cert_chain(certificate, key)
+    with port(registry, address="0.0.0.0", token="secret", tls=server_side) as at:
+        trusting = ssl.create_default_context(cafile=str(certificate))
+        with (
+            socket.create_connection(("127.0.0.1", at), timeout=30) as plain,
+            trusting.wrap_socket(plain, server_hostname="localhost") as connection,
+        ):
+            connection.sendall(framed('{"fn":"getStatus","token":"secret"}'))
+            assert connection.recv(100) == framed('{"status":1}')
+        with suppress(OSError):
+            assert call(at, framed('{"fn":"getStatus","token":"secret"}')) == b""
 
 
 def test_a_port_that_is_taken_is_said_with_what_to_do(registry: Registry) -> None:
