@@ -12,10 +12,11 @@ from confluent_kafka import KafkaException
 
 from warpmeter import bus, launch, log, selfmetrics
 from warpmeter.registry import RegistryError
+from warpmeter.scheduler.analyst import Analyst
 from warpmeter.scheduler.reading import Events, ReadingError, Requests
 from warpmeter.scheduler.resolving import resolve
 from warpmeter.scheduler.saying import Voice
-from warpmeter.scheduler.service import Nobody, Ports, Service
+from warpmeter.scheduler.service import Ports, Service
 from warpmeter.settings import Settings
 from warpmeter.stopping import stopping
 
@@ -30,7 +31,7 @@ def build(settings: Settings) -> Service:
         Events(settings.kafka),
         Voice(settings.kafka),
         partial(resolve, settings.store),
-        Nobody(),
+        Analyst(settings),
     )
     return Service(ports, settings.scheduler)
 

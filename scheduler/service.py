@@ -33,20 +33,6 @@ class Analyst(Protocol):
         """End what is under way: somebody else does it now."""
 
 
-class Nobody:
-    """Analyses nothing."""
-
-    def analyse(self, wanted: Analyse) -> None:
-        """Nothing."""
-
-    def said(self) -> list[Event]:
-        """Nothing."""
-        return []
-
-    def drop(self) -> None:
-        """Nothing."""
-
-
 @dataclass
 class Ports:
     """What the service works on. `elected` hears whether this process is the active one."""
