@@ -173,7 +173,7 @@ class _Walk:
         found, place = self._told(process)
         upper = self.trees.get(above) if above is not None else None
         if found is None:
-            return above if above is not None else self._by_tree_id(process, place)
+            return above if above is not None or is_run(process) else self._by_tree_id(process, place)
         if upper is not None and upper.scheduler == "kubernetes" and found.scheduler in LAUNCHERS:
             found = Membership(upper.scheduler, upper.job_id, upper.name, upper.user, upper.labels)
         job_id = found.job_id or self._launcher_id(process, parent, upper)
@@ -242,9 +242,23 @@ def program(process: Process) -> str:
 
 
 def is_own(process: Process) -> bool:
-    """Whether it is one of warpmeter's own processes: `python -m warpmeter…`, or the `warpmeter` command."""
+    """Whether it is one of warpmeter's own processes: `python -m warpmeter…`, or the `warpmeter` command but `run`."""
     module = program(process)
-    return module == "warpmeter" or (module.startswith("warpmeter.") and "-m" in process.argv)
+    return (module == "warpmeter" and not is_run(process)) or (module.startswith("warpmeter.") and "-m" in process.argv)
+
+
+def is_run(process: Process) -> bool:
+    """Whether it is `warpmeter run …`: what it starts is a job as if it were not there."""
+    if program(process) != "warpmeter":
+        return False
+    words = [PurePath(argument).name for argument in process.argv]
+    rest = iter(process.argv[words.index("warpmeter") + 1 :] if "warpmeter" in words else ())
+    for word in rest:
+        if word in ("-c", "--config"):
+            next(rest, None)
+        elif not word.startswith("-"):
+            return word == "run"
+    return False
 
 
 def _engine(process: Process) -> Scheduler:

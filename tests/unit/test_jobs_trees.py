@@ -121,6 +121,25 @@ def test_warpmeters_own_processes_and_their_children_are_no_jobs(argv: list[str]
     assert host.members() == {}
 
 
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["python3", "-m", "warpmeter", "run", "--", "python3", "train.py"],
+        ["/venv/bin/python", "/venv/bin/warpmeter", "-c", "x.toml", "run", "-q", "python3", "train.py"],
+    ],
+)
+def test_what_warpmeter_run_starts_is_a_job_as_if_it_were_not_there(argv: list[str]) -> None:
+    host = Host()
+    host.add(30, 20, "python3", argv)
+    host.add(31, 30, "python3", ["python3", "train.py"])
+    assert host.members() == {31: (31,)}
+    assert host.trees()[31].name == "train.py"
+    host.add(40, 1, "slurmstepd")
+    host.add(41, 40, "python3", argv, environ={"SLURM_JOB_ID": "9"})
+    host.add(42, 41, "python3", ["python3", "train.py"], environ={"SLURM_JOB_ID": "9"})
+    assert host.members() == {31: (31,), 41: (41, 42)}
+
+
 def test_training_on_warpmeters_files_is_a_job() -> None:
     host = Host()
     host.add(30, 20, "python3", ["python3", "train.py", "warpmeter"])
