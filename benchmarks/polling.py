@@ -31,7 +31,8 @@ from tests.wait import until
 TRAIN = """
 import mmap, struct, sys, torch
 torch.set_num_threads(1)
-shared = mmap.mmap(open(sys.argv[1], "r+b").fileno(), 8)
+file = open(sys.argv[1], "r+b")
+shared = mmap.mmap(file.fileno(), 8)
 model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 steps = 0

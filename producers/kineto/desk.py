@@ -79,7 +79,8 @@ class Desk:
     def take(self, command: CaptureCommand) -> None:
         """Carry out a command, once; one that came too late is left alone."""
         now = self._around.clock.now()
-        key = f"{command.capture_id}/{command.sequence}/{command.action}"
+        meant = f"{command.job_id}/{','.join(map(str, command.pids))}"  # one host may have several jobs of a capture
+        key = f"{command.capture_id}/{command.sequence}/{command.action}/{meant}"
         if command.host != self._around.settings.agent.host or key in self._journal.handled:
             return
         if now >= command.expires_at:

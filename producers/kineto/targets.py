@@ -23,9 +23,9 @@ class Target:
 
 
 def targets(job_id: str, pids: Sequence[int], clients: Sequence[Client], trees: Sequence[JobTree]) -> list[Target]:
-    """The processes of a job, or those with these pids and whoever descends from them; both when both are given.
+    """The processes of a job, or those with these pids; both when both are given, and all that ask when neither.
 
-    Neither: all that are registered. By rank, then pid.
+    A pid that could not be traced itself (a launcher, a shell) stands for all below it. By rank, then pid.
     """
     ranked = {tree.job_id for tree in trees if tree.rank is not None}
     meant = [tree for tree in trees if tree.rank is not None or tree.job_id not in ranked]
@@ -34,7 +34,8 @@ def targets(job_id: str, pids: Sequence[int], clients: Sequence[Client], trees: 
     if not job_id:
         found += _without_tree(clients, trees)
     if pids:
-        found = [target for target in found if _below(target, pids)]
+        launchers = set(pids) - {target.pid for target in found}
+        found = [target for target in found if target.pid in pids or _below(target, launchers)]
         found += _missed(pids, found, clients, trees, job_id)
     return sorted(found, key=lambda target: (target.rank is None, target.rank, target.pid))
 
@@ -54,8 +55,8 @@ def _without_tree(clients: Sequence[Client], trees: Sequence[JobTree]) -> list[T
     return [Target(client.pid, None, "", client) for client in clients if client.pid not in known]
 
 
-def _below(target: Target, pids: Sequence[int]) -> bool:
-    return target.client is not None and not set(pids).isdisjoint(target.client.chain)
+def _below(target: Target, pids: set[int]) -> bool:
+    return target.client is not None and not pids.isdisjoint(target.client.chain)
 
 
 def _missed(

@@ -189,7 +189,7 @@ def test_who_is_not_registered_is_told_with_what_it_lacks(host: Host) -> None:
 def test_where_nothing_runs_the_host_says_so(host: Host) -> None:
     host.desk.take(host.command("look", job_id="none"))
     host.desk.take(host.command("start", job_id="none"))
-    host.desk.take(host.command("look", pids=[1 << 22], sequence=2))
+    host.desk.take(host.command("look", pids=[1 << 22]))
     assert [(event.state, event.reason, event.HasField("pid")) for event in host.events] == [
         ("seen", "no_process", False), ("failed", "no_process", False), ("seen", "no_process", True),
     ]  # fmt: skip

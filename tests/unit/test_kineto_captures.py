@@ -174,6 +174,8 @@ ALL = (LAUNCHER, RANK0, RANK1, WORKER, OTHER)
         ("", (30, 99), ALL, [(30, None, True), (99, None, False)]),
         ("train", (12,), ALL, [(12, 1, True)]),
         ("train", (30,), ALL, []),
+        ("", (20,), (client(21, 20), client(20)), [(20, None, True)]),
+        ("", (21, 20), (client(21, 20), client(20)), [(20, None, True), (21, None, True)]),
     ],
 )
 def test_which_processes_are_meant(
