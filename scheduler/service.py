@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
 
-from warpmeter import log
+from warpmeter import log, selfmetrics
 from warpmeter.scheduler.capture import Analyse, Resolve, Resolved, Turn
 from warpmeter.scheduler.captures import Captures
 from warpmeter.scheduler.ranks import Event
@@ -78,7 +78,7 @@ class Service:
             self.captures = None
             self.ports.events.stop()
             self.ports.analyst.drop()
-            self.ports.elected(False)
+            self._tell_elected(False)
             log.get("scheduler").info("standing by: another scheduler is the active one")
 
     def _take_over(self) -> None:
@@ -95,7 +95,11 @@ class Service:
             self.captures = captures
             took_s = round(self.ports.monotonic() - began, 3)
             log.get("scheduler").info("active", captures=len(captures), took_s=took_s)
-            self.ports.elected(True)
+            self._tell_elected(True)
+
+    def _tell_elected(self, active: bool) -> None:
+        selfmetrics.gauge("warpmeter_scheduler_active").set(active)
+        self.ports.elected(active)
 
     def _is_still_it(self, captures: Captures) -> bool:
         for request in self.ports.requests.read():
@@ -114,6 +118,7 @@ class Service:
         if heard or self.ports.monotonic() - self._turned >= TURN_EVERY_S:
             self._turned = self.ports.monotonic()
             self._do(captures.turn(self.ports.now()))
+            selfmetrics.gauge("warpmeter_scheduler_captures").set(len(captures))
 
     def _do(self, turn: Turn) -> None:
         if turn.commands or turn.events:

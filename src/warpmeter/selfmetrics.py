@@ -98,6 +98,8 @@ _TABLE: Final = (
         "gauge",
         "when the step that now waits for the store began, as Unix time; 0 when none does",
     ),
+    Own("warpmeter_scheduler_active", "gauge", "1 while this is the active one of several schedulers"),
+    Own("warpmeter_scheduler_captures", "gauge", "captures that go on"),
     Own(
         "warpmeter_engine_requests_total",
         "counter",

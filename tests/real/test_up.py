@@ -130,7 +130,7 @@ def test_the_commands_find_what_runs(running: Up, bus_of: Kafka | None) -> None:
     until(lambda: tried(running, "status").returncode == 0, "a group", 60)
     status = json.loads(command(running, "status", "--json"))
     own = {"broker"} if bus_of is None else set()
-    assert {part["name"] for part in status["parts"]} == {"engine", "ingest", "agent"} | own
+    assert {part["name"] for part in status["parts"]} == {"engine", "ingest", "agent", "scheduler"} | own
     assert all(part["state"] == "running" for part in status["parts"])
     assert {each["table"] for each in status["freshness"]} >= {"host_samples", "device_samples"}
     assert status["problems"] == []

@@ -66,6 +66,11 @@ class Folder:
         return self.root / "traces"
 
     @property
+    def scheduler(self) -> Path:
+        """When schedules run next, and what an analysis under way needs."""
+        return self.root / "scheduler"
+
+    @property
     def ledger(self) -> Path:
         """The consumer's ledger."""
         return self.root / "ledger"

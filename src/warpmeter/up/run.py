@@ -17,7 +17,7 @@ from typing import Any, Final
 from warpmeter import launch, log, migrate, tansu, topics
 from warpmeter.consumers import status
 from warpmeter.consumers.ledger import LedgerError
-from warpmeter.settings import Agent, Kafka, Metrics, Settings, Store, Traces
+from warpmeter.settings import Agent, Kafka, Metrics, Scheduler, Settings, Store, Traces
 from warpmeter.store import ClickHouseError, connect, reason
 from warpmeter.up import logs
 from warpmeter.up.folder import EMBEDDED_TOPICS, Folder, Running, UpError
@@ -27,6 +27,8 @@ WRITER: Final = "warpmeter_writer"
 CHECK_EVERY_S: Final = 0.2
 STOP_WITHIN_S: Final = 15.0  # ingest reads out and drains
 TRIM_EVERY_S: Final = 60.0
+MEASURED: Final = ("agent", "ingest", "engine", "scheduler")
+"""Parts with metrics of their own."""
 DEMO: Final = ("--hosts", "64", "--gpus", "8", "--interval", "5s", "--backfill", "1h")
 
 
@@ -77,9 +79,13 @@ def plan(settings: Settings, data: Path, bootstrap: str | None, dsn: str | None,
         settings.agent, spool_dir=folder.spool, outputs=("kafka", *others), kineto_socket_dir=sockets,
         command_wait_s=wait_s,
     )  # fmt: skip
+    scheduler = settings.scheduler
+    if scheduler.data == Scheduler().data:
+        scheduler = replace(scheduler, data=folder.scheduler)
     ports = _free_metrics_ports(settings)
     merged = replace(
         settings, kafka=kafka, store=kept, ingest=ingest, engine=engine, agent=agent, metrics=ports, traces=traces,
+        scheduler=scheduler,
         log=replace(settings.log, format="json"),
     )  # fmt: skip
     return Plan(folder, merged, bootstrap is None, dsn is None, demo, broker_port)
@@ -106,7 +112,7 @@ def _free_metrics_ports(settings: Settings) -> Metrics:
     ports = settings.metrics
     taken: dict[str, Any] = {
         name: _free_port()
-        for name in ("agent_port", "ingest_port", "engine_port")
+        for name in (f"{part}_port" for part in MEASURED)
         if (port := getattr(ports, name)) and _port_taken(port, ports.listen)
     }
     return replace(ports, **taken)
@@ -213,6 +219,7 @@ def _parts(asked: Plan) -> tuple[list[Part], list[Part]]:
     work = [
         Part("ingest", ingest, ready, stop_within_s=STOP_WITHIN_S, needs=needs),
         Part("agent", agent, needs=needs),
+        Part("scheduler", partial(_spawn, asked, "scheduler", "warpmeter.scheduler"), needs=needs),
     ]
     if asked.demo:
         fleet = (*DEMO, "--resume", str(asked.folder.root / "simulated"))  # a later start sends no instant twice
@@ -240,7 +247,7 @@ def _announce(asked: Plan, supervisor: Supervisor, started_at: float) -> None:
             dsn=http,
             write_dsn=settings.store.dsn,
             database=settings.store.database,
-            metrics_ports={part: getattr(settings.metrics, f"{part}_port") for part in ("agent", "ingest", "engine")},
+            metrics_ports={part: getattr(settings.metrics, f"{part}_port") for part in MEASURED},
             parts=dict(supervisor.pids),
         )
     )
