@@ -28,6 +28,7 @@ from warpmeter.settings import Agent, Settings
 
 BUSY_S: Final = 0.25
 IDLE_S: Final = 1.0
+AGAIN_S: Final = 5.0
 REOPEN_S: Final = 30.0
 """What could not be opened is tried again so often: another daemon may have gone."""
 CHAIN_MAX: Final = 64
@@ -117,18 +118,30 @@ class Profiling:
             self._thread(f"kineto-{door.name}", run)
 
     def _thread(self, name: str, run: Callable[[Event], None]) -> None:
-        thread = Thread(target=named, args=(name, run, self._stop), name=name, daemon=True)
+        thread = Thread(target=named, args=(name, partial(self._held, name, run), self._stop), name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
+
+    def _held(self, name: str, run: Callable[[Event], None], stop: Event) -> None:
+        """The edge of a thread: one that breaks is told, and begins anew."""
+        while not stop.is_set():
+            try:
+                run(stop)
+            except Exception as error:
+                logger.error("profiling broke", thread=name, error=repr(error), exc_info=error)
+                self._problems[name] = repr(error)
+                stop.wait(AGAIN_S)
 
     def _work(self, stop: Event) -> None:
         """The desk's thread: commands as they come, and a look at what is under way."""
         desk = self._desk()
-        while not stop.is_set():
-            with suppress(Empty):
-                desk.take(self._orders.get(timeout=BUSY_S if desk.busy else IDLE_S))
-            desk.tick()
-        desk.close()
+        try:
+            while not stop.is_set():
+                with suppress(Empty):
+                    desk.take(self._orders.get(timeout=BUSY_S if desk.busy else IDLE_S))
+                desk.tick()
+        finally:
+            desk.close()
 
 
 EVENTS: Final = "capture-events"
