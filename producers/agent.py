@@ -28,6 +28,7 @@ WAKE_S: Final = 1.0
 BUSY_S: Final = 0.02
 """Pause between two looks at the producer while the spool empties."""
 STOP_SOURCES_S: Final = 1.0
+STOP_PROFILING_S: Final = 0.5
 FLUSH_S: Final = 3.0
 """With STOP_SOURCES_S, and what taking back and the spool take, a stop is done in 5 s."""
 ONCE_S: Final = 1.0
@@ -170,8 +171,11 @@ class _Life:
     def stop_sources(self) -> list[str]:
         """Stop the sources; names of those that are stuck in a read."""
         if self._profiling is not None:
-            self._profiling.stop(STOP_SOURCES_S)
-        return self._runner.stop(STOP_SOURCES_S)
+            self._profiling.stopping()
+        stuck = self._runner.stop(STOP_SOURCES_S)
+        if self._profiling is not None:
+            self._profiling.stop(STOP_PROFILING_S)
+        return stuck
 
     def ended(self, stuck: Sequence[str]) -> int:
         """Say so; a thread that is stuck in a driver must not hold the process. 1 when nobody took the rows."""

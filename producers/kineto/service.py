@@ -27,7 +27,7 @@ from warpmeter.producers.source import Attribution, Health
 from warpmeter.settings import Agent, Settings
 
 BUSY_S: Final = 0.25
-IDLE_S: Final = 1.0
+IDLE_S: Final = 0.5
 AGAIN_S: Final = 5.0
 REOPEN_S: Final = 30.0
 """What could not be opened is tried again so often: another daemon may have gone."""
@@ -95,6 +95,10 @@ class Profiling:
         if problems.keys() >= SOCKETS:
             return Health("", "failed", "; ".join(problems[name] for name in sorted(SOCKETS))), []
         return Health("", "ok"), [Health(name, "failed", why) for name, why in problems.items()]
+
+    def stopping(self) -> None:
+        """Ask all threads to end; does not wait."""
+        self._stop.set()
 
     def stop(self, timeout_s: float) -> None:
         """End all threads, or leave those to themselves that hang."""
