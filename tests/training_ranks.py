@@ -1,4 +1,4 @@
-"""`torchrun --nproc-per-node N -m tests.training_ranks SECONDS`: ranks that train one small model together over gloo."""
+"""`torchrun --nproc-per-node N -m tests.training_ranks SECONDS`: ranks that train a small model together (gloo)."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""One command captures all ranks of a real job: `warpmeter run -- torchrun`, an agent, a scheduler, `warpmeter capture`."""
+"""One command captures all ranks of a real job: `warpmeter run -- torchrun`, an agent, a scheduler, and `capture`."""
 
 import json
 import os

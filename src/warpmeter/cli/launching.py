@@ -115,8 +115,8 @@ class Watch:
         if found is None:
             if self._answered:
                 self._say(
-                    "no agent of warpmeter answers on this host: start one (`warpmeter agent`, or `warpmeter up`), "
-                    "and the command's processes register with it within seconds"
+                    f"no agent of warpmeter answers on this host, in {self._folder} or by the abstract name: start one "
+                    "(`warpmeter agent`, or `warpmeter up`), and the command's processes register within seconds"
                 )
             self._answered = False
             return
@@ -129,6 +129,10 @@ class Watch:
         self._last = found.count
 
     def _why(self) -> str:
+        if not self._answered:
+            return (
+                f"no agent answers in {self._folder} or by the abstract name; `warpmeter status` tells whether one runs"
+            )
         pids = below("/proc", self._pid)
         failure = explain.obstacle("/proc", explain.worker("/proc", pids, self._pid), self._folder)
         return failure.why
