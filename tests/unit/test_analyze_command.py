@@ -3,8 +3,12 @@
 import csv
 import gzip
 import io
+import resource
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import pytest
@@ -286,6 +290,37 @@ def test_what_cannot_be_written_is_a_message(trace: Path, tmp_path: Path) -> Non
         done = run(trace, *words)
         assert done.exit_code == 1
         assert "cannot be written" in done.stderr
+
+
+def _little_room(words: Sequence[object], to: IO[bytes]) -> "subprocess.CompletedProcess[bytes]":
+    """The command where files grow no further than 4 KiB, as on a full disk."""
+    return subprocess.run(
+        [sys.executable, "-m", "warpmeter", "analyze", *map(str, words)],
+        stdout=to, stderr=subprocess.PIPE, timeout=120, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
+    )  # fmt: skip
+
+
+def test_a_full_disk_is_a_message_and_an_earlier_report_stays(trace: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    page.write_text("earlier")
+    with (tmp_path / "out").open("wb") as out:
+        done = _little_room([trace, "--html", page], out)
+
+    assert (done.returncode, b"cannot be written" in done.stderr) == (1, True), done.stderr
+    assert page.read_text() == "earlier"
+    assert {each.name for each in tmp_path.iterdir()} == {trace.name, "out", "report.html"}
+
+
+@pytest.mark.parametrize("how", [[], ["--json"]])
+def test_a_result_that_cannot_be_printed_is_a_message(trace: Path, how: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = _little_room([trace, *how], full)
+
+    assert (done.returncode, done.stderr) == (
+        1,
+        b"warpmeter: what was found cannot be printed: No space left on device\n",
+    )
 
 
 @needs_traces

@@ -1,5 +1,6 @@
 """`warpmeter analyze`: from files to a document, with a bar while it works; how it is printed is in `reporting`."""
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -195,15 +196,23 @@ def _show(wish: Wish, document: Document) -> None:
         common.err.print(f"wrote {len(written)} files into {wish.csv}", highlight=False, soft_wrap=True)
     if wish.html is not None:
         _page(wish.html, document)
+    try:
+        _print(wish, document)
+    except BrokenPipeError:  # `| head` has seen enough
+        raise
+    except OSError as error:
+        raise AnalyzeError(f"what was found cannot be printed: {error.strerror}") from error
+    for rank in document.ranks if wish.as_json or wish.csv or wish.html else ():
+        for note in rank.notes:
+            common.err.print(lines.printable(f"! {rank.file}: {note}"), markup=False, highlight=False, soft_wrap=True)
+
+
+def _print(wish: Wish, document: Document) -> None:
     if wish.as_json:
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
         sys.stdout.buffer.flush()
     if not (wish.as_json or wish.csv or wish.html):
         reporting.show(document, wish.top)
-        return
-    for rank in document.ranks:
-        for note in rank.notes:
-            common.err.print(lines.printable(f"! {rank.file}: {note}"), markup=False, highlight=False, soft_wrap=True)
 
 
 def _written(folder: Path, document: Document) -> Sequence[Path]:
@@ -217,7 +226,20 @@ def _page(path: Path, document: Document) -> None:
     from warpmeter.analysis.page import render
 
     try:
-        path.write_bytes(render(document).encode("utf-8", "replace"))
+        _put(path, render(document).encode("utf-8", "replace"))
     except OSError as error:
         raise AnalyzeError(f"{path} cannot be written: {error.strerror}") from error
     common.err.print(f"wrote the report into {path}", highlight=False, soft_wrap=True)
+
+
+def _put(path: Path, data: bytes) -> None:
+    """Whole or not at all: an earlier report stays where a later one has no room. OSError"""
+    if path.exists() and not path.is_file():  # a pipe or the like
+        path.write_bytes(data)
+        return
+    part = path.resolve().with_name(f".{os.getpid()}.part")
+    try:
+        part.write_bytes(data)
+        part.replace(path.resolve())
+    finally:
+        part.unlink(missing_ok=True)
