@@ -72,7 +72,7 @@ class Collector:
                 self._over.wait(LOOK_S)
             self._wait_to_remove(self._folder)
         except UnreachableError as error:
-            self.state = Failure("file_refused", str(error))
+            self.state = Failure("process_ended" if error.ended else "file_refused", str(error))
         except Exception as error:
             logger.error("collecting a trace broke", error=repr(error), exc_info=error)
             self.state = Failure("upload_failed", repr(error))

@@ -30,7 +30,11 @@ class RefusedError(Exception):
 
 
 class UnreachableError(Exception):
-    """The folder of the process cannot be opened; the message says why and what to do."""
+    """The folder of the process cannot be opened; the message says why and what to do. `ended`: the process is gone."""
+
+    def __init__(self, why: str, ended: bool = False) -> None:
+        super().__init__(why)
+        self.ended = ended
 
 
 def environment(proc: str, pid: int) -> dict[str, str]:
@@ -57,6 +61,8 @@ class Folder:
         try:
             self._descriptor = _opened(f"{proc}/{pid}/root", path)
         except OSError as error:
+            if not os.access(f"{proc}/{pid}", os.F_OK):
+                raise UnreachableError(f"process {pid} ended before its trace was fetched", ended=True) from error
             raise UnreachableError(_explained(error, path, pid)) from error
 
     @contextmanager

@@ -236,6 +236,16 @@ def test_what_kineto_cannot_be_told_is_refused(host: Host) -> None:
     assert [(event.state, event.reason) for event in host.events] == [("failed", "bad_request")]
 
 
+def test_a_process_that_ended_while_no_agent_ran_is_told_by_the_next(host: Host) -> None:
+    with asking(host.sockets, host.traces, 1, poll_s=POLL_S) as (pid,):
+        host.registered([pid])
+        host.desk.take(host.command("start", start_in_s=4.0))
+        host.desk.close()
+    host.desk = host.new_desk()
+    (event,) = host.ended()
+    assert (event.state, event.reason, event.pid) == ("failed", "process_ended", pid)
+
+
 def test_an_agent_that_is_started_again_goes_on_with_what_was_under_way(host: Host) -> None:
     with asking(host.sockets, host.traces, 2, poll_s=POLL_S) as pids:
         host.registered(pids)
