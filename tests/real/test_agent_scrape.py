@@ -245,6 +245,7 @@ FINE = b"HTTP/1.0 200 OK\r\n"
         (FINE + b"X-More: ", b"#"),
         (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
     ],
+    ids=["lines", "body", "announced body", "chunks", "gzip", "headers", "continue"],
 )
 def test_an_endpoint_that_drips_is_a_timeout(head: bytes, more: bytes) -> None:
     began = time.monotonic()
