@@ -16,7 +16,7 @@ from warpmeter.scheduler.analyst import Analyst
 from warpmeter.scheduler.reading import Events, ReadingError, Requests
 from warpmeter.scheduler.resolving import resolve
 from warpmeter.scheduler.saying import Voice
-from warpmeter.scheduler.service import Ports, Service
+from warpmeter.scheduler.service import Ports, ScheduleError, Service, Timer
 from warpmeter.settings import Settings
 from warpmeter.stopping import stopping
 
@@ -32,8 +32,18 @@ def build(settings: Settings) -> Service:
         Voice(settings.kafka),
         partial(resolve, settings.store),
         Analyst(settings),
+        schedules(settings),
     )
     return Service(ports, settings.scheduler)
+
+
+def schedules(settings: Settings) -> Timer | None:
+    """Captures by themselves, None where there are none. Raises ScheduleError."""
+    if not settings.scheduler.schedules:
+        return None
+    from warpmeter.scheduler.schedules import Schedules  # with SQLAlchemy, 15 MiB
+
+    return Schedules(settings.scheduler)
 
 
 def run(settings: Settings) -> int:
@@ -44,6 +54,9 @@ def run(settings: Settings) -> int:
             service = build(settings)
         except KafkaException as error:
             logger.error("cannot start", why=bus.said(error, settings.kafka))
+            return EXIT_MUST_ACT
+        except ScheduleError as error:
+            logger.error("cannot start", why=str(error))
             return EXIT_MUST_ACT
         logger.info("scheduling", group=settings.scheduler.group)
         try:

@@ -25,6 +25,10 @@ class Captures:
     def __contains__(self, capture_id: str) -> bool:
         return capture_id in self._open
 
+    def asked_by(self, who: str) -> bool:
+        """Whether a capture goes on that `who` asked for."""
+        return any(capture.request.requested_by == who for capture in self._open.values())
+
     def request(self, request: Request, now: float) -> None:
         """Somebody asks for a capture, or for the end of one. A capture that is there is not begun again."""
         known = self._open.get(request.capture_id)

@@ -33,16 +33,33 @@ class Analyst(Protocol):
         """End what is under way: somebody else does it now."""
 
 
+class ScheduleError(Exception):
+    """A schedule, or the store of their times, cannot be used; the message says which, and why."""
+
+
+class Timer(Protocol):
+    """Whose requests come by themselves."""
+
+    def elected(self, active: bool) -> None:
+        """This process is the active scheduler, or no more."""
+
+    def due(self) -> list[Request]:
+        """Requests whose time has come since the last call."""
+
+    def close(self) -> None:
+        """No more."""
+
+
 @dataclass
 class Ports:
-    """What the service works on. `elected` hears whether this process is the active one."""
+    """What the service works on. `timer` None: there are no schedules."""
 
     requests: Requests
     events: Events
     voice: Voice
     resolve: Callable[[Request], Resolved]
     analyst: Analyst
-    elected: Callable[[bool], None] = lambda _: None
+    timer: Timer | None = None
     now: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
 
@@ -57,6 +74,7 @@ class Service:
     _answers: "queue.SimpleQueue[Resolved]" = field(default_factory=queue.SimpleQueue)
     _asking: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "resolve"))
     _turned: float = 0.0
+    _log: log.Logger = field(default_factory=lambda: log.get("scheduler"))
 
     def step(self) -> None:
         """Read what has come and do what is due. Raises ReadingError, KafkaException, RegistryError."""
@@ -79,7 +97,7 @@ class Service:
             self.ports.events.stop()
             self.ports.analyst.drop()
             self._tell_elected(False)
-            log.get("scheduler").info("standing by: another scheduler is the active one")
+            self._log.info("standing by: another scheduler is the active one")
 
     def _take_over(self) -> None:
         """Become the active one: know what was asked for, and what came of it."""
@@ -94,12 +112,13 @@ class Service:
         if self.ports.requests.held:
             self.captures = captures
             took_s = round(self.ports.monotonic() - began, 3)
-            log.get("scheduler").info("active", captures=len(captures), took_s=took_s)
+            self._log.info("active", captures=len(captures), took_s=took_s)
             self._tell_elected(True)
 
     def _tell_elected(self, active: bool) -> None:
         selfmetrics.gauge("warpmeter_scheduler_active").set(active)
-        self.ports.elected(active)
+        if self.ports.timer is not None:
+            self.ports.timer.elected(active)
 
     def _is_still_it(self, captures: Captures) -> bool:
         for request in self.ports.requests.read():
@@ -115,10 +134,20 @@ class Service:
             captures.resolved(self._answers.get())
         if said := self.ports.analyst.said():
             self.ports.voice.tell(said)
+        self._begin_due(captures)
         if heard or self.ports.monotonic() - self._turned >= TURN_EVERY_S:
             self._turned = self.ports.monotonic()
             self._do(captures.turn(self.ports.now()))
             selfmetrics.gauge("warpmeter_scheduler_captures").set(len(captures))
+
+    def _begin_due(self, captures: Captures) -> None:
+        """Ask for what schedules want now, by the topic as anybody does."""
+        for request in [] if self.ports.timer is None else self.ports.timer.due():
+            if captures.asked_by(request.requested_by):
+                self._log.warning("skipped: the capture of the run before goes on", schedule=request.name)
+                continue
+            request.ts = self.ports.now()
+            self.ports.voice.request(request)
 
     def _do(self, turn: Turn) -> None:
         if turn.commands or turn.events:
@@ -138,6 +167,8 @@ class Service:
     def close(self) -> None:
         """Leave: another is elected at once."""
         self.ports.analyst.drop()
+        if self.ports.timer is not None:
+            self.ports.timer.close()
         self.ports.requests.close()
         self.ports.events.close()
         self._asking.shutdown(wait=False, cancel_futures=True)

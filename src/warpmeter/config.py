@@ -40,6 +40,8 @@ SAID: Final = {"tuple_type": "it must be a list, in [ ]", "dict_type": "it must 
 PERIODS: Final = ("interval_s", "period_s")
 HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+: [ -~]*")
 URL: Final = re.compile(r"https?://[^/\s]+(/\S*)?")
+LISTED: Final = {"scrape": parts.Scrape, "schedules": parts.Schedule}
+"""Settings that are lists of tables."""
 TABLES: Final = {field.name: field for field in dataclasses.fields(Settings)}
 
 
@@ -199,8 +201,8 @@ def _explain(error: ValidationError) -> str:
         where = ".".join(str(step) for step in problem["loc"])
         unknown = problem["type"] == "unexpected_keyword_argument"
         what = f"unknown key{_meant(*problem['loc'])}" if unknown else SAID.get(problem["type"], problem["msg"])
-        if where == "agent.scrape":
-            what += "; each endpoint is a table of its own, [[agent.scrape]] in double brackets"
+        if where in ("agent.scrape", "scheduler.schedules"):
+            what += f"; each is a table of its own, [[{where}]] in double brackets"
         lines.append(f"{where}: {what}")
     return "the configuration cannot be used:\n  " + "\n  ".join(lines)
 
@@ -208,7 +210,7 @@ def _explain(error: ValidationError) -> str:
 def _meant(*where: int | str) -> str:
     *above, key = where
     table = ".".join(str(step) for step in above)
-    part = parts.Scrape if len(above) > 1 else type(getattr(Settings(), str(above[0])))
+    part = LISTED[str(above[1])] if len(above) > 1 else type(getattr(Settings(), str(above[0])))
     names = [field.name for field in dataclasses.fields(part)]
     close = difflib.get_close_matches(str(key), names, 1)
     return f"; did you mean {table}.{close[0]}?" if close else f"; [{table}] has {', '.join(names)}"

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from tests.brokers import Broker
 from tests.scheduler_process import Agents, Heard, SchedulerProcess, ended, request
 from tests.wait import until
 from warpmeter import topics
-from warpmeter.settings import Kafka, Log, Metrics, Scheduler, Settings, Store
+from warpmeter.settings import Kafka, Log, Metrics, Schedule, Scheduler, Settings, Store
 
 pytestmark = [pytest.mark.timeout(150), pytest.mark.long]
 SESSION_S = Scheduler().session_timeout_s
@@ -111,3 +111,26 @@ def test_what_was_asked_while_no_scheduler_was_there_is_carried_out_and_what_has
     until(lambda: ended(world.events, "cancelled"), "it to be cancelled", 60)
     for capture_id in ("waiting", "senseless", "cancelled"):
         assert len(ended(world.events, capture_id)) == 1
+
+
+def test_a_schedule_captures_by_itself_and_not_while_its_last_capture_goes_on(world: World) -> None:
+    every = Schedule("often", every_s=1.0, hosts=("h0",), duration_ms=500)
+    world.settings = replace(world.settings, scheduler=replace(world.settings.scheduler, schedules=(every,)))
+    scheduler = world.scheduler("first").until_active()
+    until(lambda: [e for e in list(world.events.rows) if e.state == "accepted"], "a run to start", 40)
+    until(lambda: "skipped" in scheduler.log.read_text(), "the next run to be skipped", 30)
+    begun = {e.capture_id for e in list(world.events.rows)}
+    assert len(begun) == 1
+    (first,) = begun
+    assert first.startswith("often-")
+    world.agents.finish()
+    until(lambda: ended(world.events, first), "it to end", 30)
+    until(lambda: len({e.capture_id for e in list(world.events.rows)}) > 1, "the next one", 30)
+
+
+def test_a_schedule_that_cannot_be_meant_stops_the_scheduler_with_the_reason(world: World) -> None:
+    senseless = Schedule("senseless", cron="every day", hosts=("h0",), duration_ms=500)
+    world.settings = replace(world.settings, scheduler=replace(world.settings.scheduler, schedules=(senseless,)))
+    scheduler = world.scheduler("first")
+    assert scheduler.process.wait(40) == 78
+    assert "senseless" in str(scheduler)

@@ -181,3 +181,16 @@ def test_secrets_are_masked_when_shown() -> None:
 def test_every_table_of_the_settings_is_read() -> None:
     names = {field.name for field in dataclasses.fields(Settings)}
     assert names <= set(config._Reader.model_fields)
+
+
+def test_schedules_are_tables_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "w.toml"
+    path.write_text('[[scheduler.schedules]]\nname = "nightly"\ncron = "0 2 * * *"\njob = "j"\nduration_ms = 500\n')
+    (nightly,) = config.load(path).scheduler.schedules
+    assert (nightly.name, nightly.cron, nightly.late_s) == ("nightly", "0 2 * * *", 60.0)
+    path.write_text('[[scheduler.schedules]]\nname = "nightly"\ncrom = "0 2 * * *"\n')
+    with pytest.raises(config.ConfigError, match=r"did you mean scheduler\.schedules\.0\.cron"):
+        config.load(path)
+    path.write_text('[scheduler.schedules]\nname = "nightly"\n')
+    with pytest.raises(config.ConfigError, match=r"\[\[scheduler\.schedules\]\] in double brackets"):
+        config.load(path)

@@ -24,6 +24,7 @@ NOT_THERE: dict[str, tuple[str, ...]] = {
         "orjson",
         "aiohttp",
     ),
+    "scheduler": ("pynvml", "psutil", "chdb", "uvicorn", "lz4", "grpc", "opentelemetry", "torch"),
     "ingest": ("pynvml", "psutil", "chdb", "numpy", "pandas", "uvicorn", "apscheduler", "lz4"),
 }
 
@@ -42,6 +43,11 @@ NOT_THERE: dict[str, tuple[str, ...]] = {
             "app(['analyze', str(path), '--json'])",
         ),
         ("ingest", "import warpmeter.cli.app, warpmeter.consumers.__main__, warpmeter.cli.migrating"),
+        (
+            "scheduler",
+            "import warpmeter.cli.app, warpmeter.scheduler.__main__, warpmeter.scheduler.schedules,"
+            "warpmeter.scheduler.analysing",
+        ),
         ("ingest", "import warpmeter.cli.asking, warpmeter.cli.status, warpmeter.cli.doctor"),
     ],
 )

@@ -1,0 +1,170 @@
+"""Captures by themselves: when they run, what is made up for, and that a restart forgets nothing."""
+
+import time
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.wait import until
+from warpmeter.scheduler.schedules import Schedules, objection, put_off_s, trigger, weekdays
+from warpmeter.scheduler.service import ScheduleError
+from warpmeter.scheduler.wishes import Request
+from warpmeter.settings import Schedule, Scheduler
+
+HOURLY = Schedule("hourly", cron="0 * * * *", job="j", duration_ms=500)
+
+
+def soon(seconds: float) -> str:
+    """A time as a person writes it."""
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+
+
+def settings(folder: Path, *schedules: Schedule) -> Scheduler:
+    return Scheduler(data=folder, schedules=schedules)
+
+
+def first_due(schedules: Schedules, within_s: float = 10.0) -> list[Request]:
+    """What is due first."""
+    found: list[Request] = []
+    until(lambda: found.extend(schedules.due()) or found, "a run", within_s)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"cron": ""}, "one of"),
+        ({"every_s": 60.0}, "one of"),
+        ({"cron": "0 0 31"}, "cron"),
+        ({"cron": "0 25 * * *"}, "cron"),
+        ({"timezone": "Mars/Olympus"}, "cron"),
+        ({"cron": "", "at": "tomorrow"}, "at"),
+        ({"late_s": 0.0}, "late_s"),
+        ({"job": ""}, "target"),
+        ({"duration_ms": 0}, "duration"),
+        ({"name": "a@b"}, "name"),
+    ],
+)
+def test_a_schedule_that_cannot_be_meant_is_refused_with_the_reason(
+    change: dict[str, Any], word: str, tmp_path: Path
+) -> None:
+    wrong = replace(HOURLY, **change)
+    assert word in objection(wrong)
+    with pytest.raises(ScheduleError, match=r"scheduler\.schedules"):
+        Schedules(settings(tmp_path, wrong))
+
+
+def test_two_schedules_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ScheduleError, match="name of its own"):
+        Schedules(settings(tmp_path, HOURLY, HOURLY))
+
+
+def test_cron_is_in_its_time_zone_and_intervals_begin_at_whole_moments() -> None:
+    berlin = trigger(replace(HOURLY, cron="30 6 * * 1", timezone="Europe/Berlin"))
+    monday = datetime(2026, 1, 5, tzinfo=UTC)
+    assert berlin.get_next_fire_time(None, monday).astimezone(UTC) == datetime(2026, 1, 5, 5, 30, tzinfo=UTC)
+    every = trigger(replace(HOURLY, cron="", every_s=600))
+    assert every.get_next_fire_time(None, datetime(2026, 1, 5, 0, 0, 1, tzinfo=UTC)).minute == 10
+
+
+@pytest.mark.parametrize(
+    ("field", "days"),
+    [
+        ("*", "sun,mon,tue,wed,thu,fri,sat"),
+        ("0", "sun"),
+        ("7", "sun"),
+        ("1-5", "mon,tue,wed,thu,fri"),
+        ("5-7", "sun,fri,sat"),
+        ("fri-sun", "sun,fri,sat"),
+        ("*/2", "sun,tue,thu,sat"),
+        ("mon,3", "mon,wed"),
+    ],
+)
+def test_weekdays_are_crons(field: str, days: str) -> None:
+    assert weekdays(field) == days
+
+
+@pytest.mark.parametrize("field", ["8", "5-1", "x", "", "-"])
+def test_what_is_no_weekday_is_refused(field: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        weekdays(field)
+
+
+def test_only_the_active_one_runs_and_all_name_a_run_alike(tmp_path: Path) -> None:
+    often = replace(HOURLY, name="often", cron="", every_s=1.0)
+    with (
+        closing(Schedules(settings(tmp_path / "a", often))) as active,
+        closing(Schedules(settings(tmp_path / "b", often))) as also,
+        closing(Schedules(settings(tmp_path / "c", often))) as standing_by,
+    ):
+        active.elected(True)
+        also.elected(True)
+        runs: list[set[str]] = [set(), set()]
+
+        def look() -> bool:
+            for found, each in zip(runs, (active, also), strict=True):
+                found.update(request.capture_id for request in each.due())
+            return len(runs[0] & runs[1]) >= 3
+
+        until(look, "the same runs", 40)
+        assert standing_by.due() == []
+        active.elected(False)
+        active.due()
+        time.sleep(1.5)  # what must not happen in that time
+        assert active.due() == []
+
+
+def test_what_was_missed_is_made_up_for_once_and_what_is_too_old_is_not(tmp_path: Path) -> None:
+    once = Schedule("once", at=soon(1), job="j", duration_ms=500)
+    old = Schedule("old", at=soon(-3600), job="j", duration_ms=500)
+    often = Schedule("often", every_s=1.0, job="j", duration_ms=500)
+    kept = settings(tmp_path, once, old, often)
+    Schedules(kept).close()
+    time.sleep(3)  # nobody is there meanwhile
+    with closing(Schedules(kept)) as again:
+        began = datetime.now(UTC)
+        again.elected(True)
+        found = first_due(again)
+        until(lambda: found.extend(again.due()) or any(each.name == "once" for each in found), "the missed run")
+        missed = [each for each in found if each.name == "often" and each.ts < began.timestamp() - 0.5]
+        assert len(missed) <= 1, "of several the latest"
+        assert not [each for each in found if each.name == "old"]
+    with closing(Schedules(settings(tmp_path, often))) as later:
+        later.elected(True)
+        assert {each.name for each in first_due(later)} == {"often"}, "it ran, and is no more"
+
+
+def test_jitter_puts_off_by_a_number_that_everybody_knows_and_outlives_a_restart(tmp_path: Path) -> None:
+    schedule = Schedule("jittered", at=soon(0.5), jitter_s=3.0, job="j", duration_ms=500)
+    at = trigger(schedule).run_date
+    offset = put_off_s(schedule, at)
+    assert 0 <= offset <= 3
+    kept = settings(tmp_path, schedule)
+    with closing(Schedules(kept)) as first:
+        first.elected(True)
+        until(lambda: first.due() or time.time() > at.timestamp() + 0.2, "its time to pass")
+        early = first.due()
+    with closing(Schedules(kept)) as second:
+        second.elected(True)
+        (found,) = early or first_due(second)
+    assert found.capture_id == f"jittered-{at:%Y%m%dT%H%M%SZ}"
+    assert early or time.time() >= at.timestamp() + offset
+
+
+def test_a_changed_schedule_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    Schedules(settings(tmp_path, HOURLY)).close()
+    with closing(Schedules(settings(tmp_path, replace(HOURLY, cron="", every_s=1.0)))) as changed:
+        changed.elected(True)
+        assert first_due(changed)[0].name == "hourly"
+
+
+def test_a_store_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ScheduleError, match="jobs_url"):
+        Schedules(replace(settings(tmp_path, HOURLY), jobs_url="nonsense://x"))
+    with pytest.raises(ScheduleError, match="jobs_url"):
+        Schedules(replace(settings(tmp_path / "file" / "x", HOURLY)))
