@@ -76,8 +76,22 @@ def test_lines_for_people_steer_no_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     said = io.StringIO()
     monkeypatch.setattr(common, "err", Console(file=said, width=common.PIPE))
     with capturing.shown(Progress("cap"), as_json=False) as show:
-        show(rank("failed", 3, reason="busy", why="\x1b[2J[bold]"))
+        show.event(rank("failed", 3, reason="busy", why="\x1b[2J[bold]"))
     assert said.getvalue() == "2027-01-15T08:00:00Z ant pid 103 rank 3 failed busy: \\x1b[2J[bold]\n"
+
+
+def test_on_a_terminal_a_table_changes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = io.StringIO()
+    monkeypatch.setattr(common, "err", Console(file=said, width=100, force_terminal=True))
+    progress = heard(event("requested", 0))
+    with capturing.shown(progress, as_json=False) as show:
+        progress.hear(rank("accepted", 0))
+        show.tick()
+        assert "accepted" in said.getvalue()
+        progress.hear(rank("failed", 0, reason="busy", why="[bold]it traces\x1b[2J"))
+        show.tick()
+    assert "busy: [bold]it traces\\x1b[2J" in said.getvalue()
+    assert said.getvalue().endswith("\x1b[2K")
 
 
 def test_what_people_write() -> None:

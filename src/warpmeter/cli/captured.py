@@ -57,10 +57,10 @@ class Progress:
 
     @property
     def state(self) -> str:
-        """In a word."""
+        """In a word, as the view `captures` has it."""
         if self.ended is not None:
             return "ended"
-        return "running" if self.begun else "asked"
+        return "running" if self.begun else "requested"
 
     @property
     def captured(self) -> list[Event]:

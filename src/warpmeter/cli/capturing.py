@@ -99,10 +99,11 @@ def patience_s(asked: Request, limits: Scheduler) -> float:
 
 @dataclass
 class Follower:
-    """Asks, and hears what comes of it. `hear` is called with every event of the capture."""
+    """Asks, and follows. `hear` is called with every event of the capture, `tick` a few times a second."""
 
     settings: Settings
     hear: Callable[[Event], None]
+    tick: Callable[[], None] = lambda: None
 
     def ask(self, asked: Request, wait: bool, until_begun_s: float = SCHEDULER_S) -> None:
         """Write the request, and with `wait` follow to the end. Raises CaptureError, KafkaException, ReadingError."""
@@ -132,6 +133,7 @@ class Follower:
                 self.hear(event)
                 if event.state == "ended" and not event.sequence:
                     return
+            self.tick()
             now = time.monotonic()
             if not begun and now >= began + until_begun_s:
                 self._give_up(asked)
@@ -150,16 +152,24 @@ class Follower:
         )
 
 
+@dataclass(frozen=True)
+class Shown:
+    """How people see a capture: `event` is called with each that was taken, `tick` a few times a second."""
+
+    event: Callable[[Event], None] = lambda _: None
+    tick: Callable[[], None] = lambda: None
+
+
 @contextmanager
-def shown(progress: Progress, as_json: bool) -> Iterator[Callable[[Event], None]]:
-    """What to call with each event, so that people see it: a table that changes on a terminal, else lines."""
+def shown(progress: Progress, as_json: bool) -> Iterator[Shown]:
+    """A table that changes on a terminal, else lines; JSON lines for programs."""
     if as_json:
-        yield lambda event: print(rows.as_json(rows.fields(event)), flush=True)
+        yield Shown(lambda event: print(rows.as_json(rows.fields(event)), flush=True))
     elif not common.err.is_terminal:
-        yield lambda event: common.err.print(_line(event), markup=False, highlight=False, soft_wrap=True)
+        yield Shown(lambda event: common.err.print(_line(event), markup=False, highlight=False, soft_wrap=True))
     else:
-        with Live(console=common.err, transient=True, get_renderable=lambda: _table(progress), refresh_per_second=4):
-            yield lambda _: None
+        with Live(_table(progress), console=common.err, transient=True, auto_refresh=False) as live:
+            yield Shown(tick=lambda: live.update(_table(progress), refresh=True))
 
 
 def _line(event: Event) -> str:
@@ -197,9 +207,9 @@ def capture(settings: Settings, asked: Request, wait: bool, as_json: bool, outpu
 
             def hear(event: Event) -> None:
                 progress.hear(event)
-                show(event)
+                show.event(event)
 
-            Follower(settings, hear).ask(asked, True)
+            Follower(settings, hear, show.tick).ask(asked, True)
     except KeyboardInterrupt:
         common.err.print(CONTINUE.format(asked.capture_id), markup=False, highlight=False, soft_wrap=True)
         return 130
