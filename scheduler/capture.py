@@ -265,12 +265,14 @@ class Capture:
         ranks = [rank for each in done for rank in each.ranks]
         got = sum(rank.captured is not None for rank in ranks)
         failed = Counter(rank.last.reason for rank in ranks if rank.captured is None and rank.last.reason)
-        rest = ", ".join(f"{count} {reason}" for reason, count in failed.most_common())
-        return f"{got} of {len(ranks)} processes captured" + (f": {rest}" if rest else "")
+        hosts = Counter(reason for each in done for reason in each.reasons.values())
+        rest = [f"{count} {reason}" for reason, count in failed.most_common()]
+        rest += [f"{count} host{'s' * (count > 1)} {reason}" for reason, count in hosts.most_common()]
+        return f"{got} of {len(ranks)} processes captured" + (f": {', '.join(rest)}" if rest else "")
 
     @staticmethod
     def _commonest(each: Round) -> str:
-        reasons = [rank.last.reason for rank in each.ranks if rank.last.reason] or each.reasons
+        reasons = [rank.last.reason for rank in each.ranks if rank.last.reason] or list(each.reasons.values())
         return Counter(reasons).most_common(1)[0][0] if reasons else "no_process"
 
     def _end(self, now: float, turn: Turn, reason: str, why: str) -> None:

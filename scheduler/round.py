@@ -50,8 +50,8 @@ class Round:
     cancel_told_at: float | None = None
     analyse_since: float | None = None
     over_at: float | None = None
-    reasons: list[str] = field(default_factory=list)
-    """Of hosts, and of the round as a whole."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Of hosts where no process could be asked, and of the round as a whole ('')."""
 
     # --- what is known ---------------------------------------------------------------------------------------
 
@@ -97,7 +97,7 @@ class Round:
         """Take an event; `at` is when it came, None where it is read again."""
         self.heard_at = max(self.heard_at, event.ts if at is None else at)
         if event.state == "failed" and not event.HasField("pid"):
-            self.reasons.append(event.reason)
+            self.reasons[event.host] = event.reason
         if not event.host:
             if event.state == "failed":
                 self.void_at = event.ts

@@ -6,12 +6,14 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.brokers import Broker
 from tests.scheduler_process import Agents, Heard, SchedulerProcess, ended, request
 from tests.wait import until
 from warpmeter import topics
+from warpmeter.captures import FINAL
 from warpmeter.settings import Kafka, Log, Metrics, Schedule, Scheduler, Settings, Store
 
 pytestmark = [pytest.mark.timeout(150), pytest.mark.long]
@@ -134,3 +136,23 @@ def test_a_schedule_that_cannot_be_meant_stops_the_scheduler_with_the_reason(wor
     scheduler = world.scheduler("first")
     assert scheduler.process.wait(40) == 78
     assert "senseless" in str(scheduler)
+
+
+def test_two_hundred_processes_on_fifty_hosts_end_right_and_cost_little(world: World) -> None:
+    hosts, pids = [f"n{n}" for n in range(50)], [1, 2, 3, 4]
+    silent = hosts[-1]
+    world.stack.enter_context(closing(Agents(world.kafka, hosts[:-1], pids)))
+    scheduler = world.scheduler("first").until_active()
+    process = psutil.Process(scheduler.process.pid)
+    before = process.cpu_times().user + process.cpu_times().system
+    request(world.kafka, "large", hosts=hosts)
+    until(lambda: ended(world.events, "large"), "it to end", 60)
+    used_s = process.cpu_times().user + process.cpu_times().system - before
+    said = [e for e in list(world.events.rows) if e.state in FINAL]
+    assert {(e.host, e.pid): e.state for e in said if e.HasField("pid")} == {
+        (host, pid): "captured" for host in hosts[:-1] for pid in pids
+    }
+    assert [(e.host, e.reason) for e in said if not e.HasField("pid")] == [(silent, "agent_away")]
+    assert ended(world.events, "large")[0].why == "196 of 196 processes captured: 1 host agent_away"
+    assert used_s < 3, "seconds of CPU over the ten that it takes"
+    assert process.memory_info().rss < 150 << 20
