@@ -106,8 +106,9 @@ class Agent:
 
     `outputs`: the ways out, several at once. `names`: what metrics are called on standard output and at `/metrics`.
     `otlp_url`: a collector's address, or the full URL of its metrics endpoint. `kineto`: PyTorch processes may
-    register, to be traced on demand; `kineto_socket_dir`: their KINETO_IPC_SOCKET_DIR. `command_wait_s`: so long the broker
-    may keep the agent's request for commands, which is answered at once when there is one. `rpc`: dynolog's port.
+    register, to be traced on demand; `kineto_socket_dir`: their KINETO_IPC_SOCKET_DIR. `command_wait_s`: so long the
+    broker may keep the agent's request for commands, which is answered at once when there is one. `rpc`: dynolog's
+    port.
     """
 
     host: str = field(default_factory=socket.gethostname)
