@@ -8,13 +8,15 @@ from typing import Any, Final
 
 from typer.main import get_command
 
+from warpmeter import config
 from warpmeter.captures import REASONS
 from warpmeter.cli.app import app
 from warpmeter.producers.kineto.endpoint import FOLDER_MAX
 from warpmeter.producers.kineto.files import VARIABLES
 from warpmeter.scheduler import wishes
+from warpmeter.scheduler.schedules import objection
 from warpmeter.scheduler.wishes import Request
-from warpmeter.settings import Agent, Traces
+from warpmeter.settings import Agent, Schedule, Scheduler, Traces
 
 PAGE: Final = (Path(__file__).parents[2] / "docs/profiling.md").read_text()
 OF_OTHERS: Final = {"--nproc-per-node"}
@@ -35,9 +37,20 @@ def test_every_reason_is_explained_in_the_words_of_the_code_with_what_to_do() ->
 
 def test_every_variable_and_setting_is_named_and_no_other() -> None:
     assert [cells[0].strip("`") for cells in table("Set up a job")] == list(VARIABLES)
-    named = set(re.findall(r"`((?:agent|traces)\.\w+)`", "".join(cells[0] for cells in table("Settings"))))
+    named = set(re.findall(r"`(\w+\.\w+)`", "".join(cells[0] for cells in table("Settings"))))
     of_agent = {each.name for each in fields(Agent) if each.name.startswith(("kineto", "rpc", "command_wait"))}
-    assert named == {f"agent.{name}" for name in of_agent} | {f"traces.{each.name}" for each in fields(Traces)}
+    of_scheduler = {each.name for each in fields(Scheduler)} - {"schedules"}
+    wanted = {"agent": of_agent, "traces": {each.name for each in fields(Traces)}, "scheduler": of_scheduler}
+    assert named == {f"{part}.{name}" for part, names in wanted.items() for name in names}
+
+
+def test_the_schedule_that_it_shows_loads_and_every_key_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "warpmeter.toml"
+    file.write_text(PAGE.partition("```toml\n")[2].partition("```")[0])
+    (loaded,) = config.load(file, {}).scheduler.schedules
+    assert (loaded.name, loaded.cron, loaded.duration_ms, objection(loaded)) == ("nightly", "0 3 * * *", 1000, "")
+    named = set(re.findall(r"`(\w+)`", "".join(cells[0] for cells in table("Schedules"))))
+    assert named == {each.name for each in fields(Schedule)}
 
 
 def test_every_option_that_it_names_is_one() -> None:
