@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 from tests.jobs import Job
 from tests.tracebuilder import TraceBuilder
-from tests.traces import needs_traces, references
+from tests.traces import FOLDER, needs_traces, references
 from warpmeter.analysis import report as reports
 from warpmeter.analysis import workers
 from warpmeter.analysis.capture import Document, one
@@ -321,6 +321,15 @@ def test_a_result_that_cannot_be_printed_is_a_message(trace: Path, how: list[str
         1,
         b"warpmeter: what was found cannot be printed: No space left on device\n",
     )
+
+
+@needs_traces
+def test_what_is_not_in_a_tables_figures_is_told() -> None:
+    shown = run(FOLDER / "tl_h100_qwen.json.gz").stdout
+    assert "counted of 70 % of such kernels' time" in shown
+    (rest,) = [line.split() for line in shown.splitlines() if "(launched by none)" in line]
+    assert rest.count("13.7") == 2
+    assert "4.54 MB/s" in shown
 
 
 @needs_traces

@@ -6,6 +6,7 @@ from typing import Any
 from warpmeter.analysis.critical import Shortening
 from warpmeter.analysis.findings import Finding
 from warpmeter.analysis.names import short_name
+from warpmeter.analysis.operators import OperatorTimes
 from warpmeter.analysis.report import RankReport
 from warpmeter.analysis.words import digits, percent, rate, size
 from warpmeter.cli import common
@@ -92,7 +93,7 @@ def _kernels(report: RankReport, top: int) -> Iterator[tuple[str, Sequence[str],
     yield titled("Kernels, copies and sets", len(report.kernels), len(rows)), columns, rows
     moves: Rows = [
         (each.name, f"{each.count:,}", ns(each.total_ns), "" if each.bytes is None else size(each.bytes),
-         "" if each.gb_per_s is None else f"{digits(each.gb_per_s)} GB/s")
+         "" if each.gb_per_s is None else rate(1e9 * each.gb_per_s, "B/s"))
         for each in report.memory_operations[:top]
     ]  # fmt: skip
     yield "Memory operations", ("", "count", "total", "bytes", "achieved"), moves
@@ -132,7 +133,11 @@ def _host(report: RankReport, top: int) -> Iterator[tuple[str, Sequence[str], Ro
             for each in report.operators.by_name[:top]
         ]  # fmt: skip
         columns = ("operator", "count", "CPU self", "CPU total", "GPU self", "GPU total")
-        yield titled("Operators", len(report.operators.by_name), len(rows)), columns, rows
+        yield (
+            titled("Operators", len(report.operators.by_name), len(rows)),
+            columns,
+            [*rows, *_elsewhere(report.operators)],
+        )
     if report.modules is not None:
         classes: Rows = [
             (each.name, each.modules, f"{each.count:,}", ns(each.cpu_self_ns), ns(each.gpu_self_ns),
@@ -143,6 +148,13 @@ def _host(report: RankReport, top: int) -> Iterator[tuple[str, Sequence[str], Ro
         yield titled("Modules by class", len(report.modules.classes), len(classes)), columns, classes
     if report.launch is not None and report.launch.from_end is not None:
         yield "Launches", ("", "mean", "p50", "p95", "max"), list(_launches(report))
+
+
+def _elsewhere(operators: OperatorTimes) -> Rows:
+    """The rest of the GPU's time, unless it is nothing: without it the column would not add up."""
+    if operators.gpu_elsewhere_ns < 0.01 * operators.gpu_ns or not operators.gpu_elsewhere_ns:
+        return []
+    return [("(launched by none)", "", "", "", *[ns(operators.gpu_elsewhere_ns)] * 2)]
 
 
 def _launches(report: RankReport) -> Iterator[tuple[Any, ...]]:
@@ -194,7 +206,9 @@ def _products(report: RankReport) -> str:
     mfu = "" if roof.mfu is None else f"; MFU {percent(roof.mfu)}"
     done = "" if roof.flops_per_s is None else f", {rate(roof.flops_per_s, 'FLOP/s')} while they run"
     peak = "" if roof.peak_share is None else f", {percent(roof.peak_share)} of the peak"
-    return f"Products, convolutions, attention: {rate(float(roof.flops or 0), 'FLOP')}{done}{peak}{mfu}"
+    known = roof.counted_share or 1.0
+    counted = f"; counted of {percent(known)} of such kernels' time" if known < 0.95 else ""
+    return f"Products, convolutions, attention: {rate(float(roof.flops or 0), 'FLOP')}{done}{peak}{mfu}{counted}"
 
 
 def _rates(report: RankReport, top: int) -> tuple[Sequence[str], Rows]:
