@@ -76,6 +76,13 @@ class Capture:
         return given if given > 0 and not self.command.iterations else None
 
     @property
+    def done_by(self) -> float:
+        """When a process that took the request has traced, as far as that can be told."""
+        if self.start_at is None:
+            return float(self.command.deadline_at)
+        return self.start_at + self.command.duration_ms / 1000 + GRACE_S
+
+    @property
     def fetch_by(self) -> float:
         """When it must have asked for what is wanted: Kineto drops what begins before its warm-up is over."""
         if self.start_at is not None:

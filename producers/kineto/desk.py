@@ -67,6 +67,7 @@ class Desk:
         self._around, self._journal, self._publish = around, journal, publish
         self._captures: dict[str, Capture] = {}
         self._collectors: dict[str, Collector] = {}
+        self._dropped: dict[int, float] = {}
         self._store: Store | None = None
         for capture in journal.load():
             self._collected(capture)
@@ -152,8 +153,9 @@ class Desk:
         return None, target.pid
 
     def _is_busy(self, client: Client) -> bool:
-        """Also one whose capture was cancelled while it traced: it does so to the end."""
+        """Also one whose capture was cancelled after it took the request: it traces all the same."""
         mine = any(capture.member.pid == client.pid for capture in self._captures.values())
+        mine = mine or self._around.clock.now() < self._dropped.get(client.pid, 0.0)
         return mine or client.tracing or bool(client.wanted) or client.fetched == client.seen
 
     def _member(self, target: Target, pid: int) -> Member:
@@ -242,10 +244,13 @@ class Desk:
 
     def _cancel(self, command: CaptureCommand) -> None:
         """What a process has taken it traces to the end, for Kineto cannot be stopped; nobody keeps it then."""
+        now = self._around.clock.now()
+        self._dropped = {pid: until for pid, until in self._dropped.items() if now < until}
         for key, capture in list(self._captures.items()):
             mine = capture.command
             if mine.capture_id == command.capture_id and command.sequence in (0, mine.sequence):
-                self._withdrawn(capture)
+                if not self._withdrawn(capture):
+                    self._dropped[capture.member.pid] = capture.done_by
                 why = "somebody cancelled the capture"
                 self._tell(mine, Told("cancelled", "cancelled_by_request", why), capture.member)
                 self._finish(key, still_comes=True)

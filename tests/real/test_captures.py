@@ -152,6 +152,18 @@ def test_a_capture_is_cancelled_before_and_while_it_traces_and_leaves_no_file(ho
     assert not host.store.exists()
 
 
+def test_a_process_that_took_a_cancelled_request_is_busy_until_it_has_traced(host: Host) -> None:
+    with asking(host.sockets, host.traces, 1, poll_s=POLL_S) as (pid,):
+        host.registered([pid])
+        host.desk.take(host.command("start", pids=[pid], start_in_s=20.0))
+        until(lambda: (client := host.registry.client(pid)) is not None and client.fetched, "it to take it", 30)
+        host.desk.take(host.command("cancel", sequence=0))
+        host.desk.take(host.command("look", pids=[pid], capture_id="second"))
+    assert [(event.state, event.reason) for event in host.events[1:]] == [
+        ("cancelled", "cancelled_by_request"), ("seen", "busy"),
+    ]  # fmt: skip
+
+
 def test_a_process_that_is_stopped_does_not_ask_and_is_given_up_before_its_start(host: Host) -> None:
     with asking(host.sockets, host.traces, 1, poll_s=POLL_S) as (pid,):
         host.registered([pid])
