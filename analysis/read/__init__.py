@@ -63,6 +63,10 @@ def _decoded(path: str, progress: Progress | None, share: Share) -> tuple[Tables
     file, tables = File(path, progress), Tables()
     try:
         document = Reader(path, Window(file.blocks()), tables, share).run()
+    except TraceError as error:
+        if file.damage:
+            raise TraceError(f"{error}: {file.damage}") from error
+        raise
     finally:
         file.close()
     if file.damage:

@@ -196,4 +196,6 @@ def _faults(path: str) -> tuple[type[Exception], ...]:
 
 
 def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if isinstance(error, FileNotFoundError) and not error.strerror:  # of a URL: its words are the URL again
+        return "there is no such file"
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__

@@ -325,6 +325,8 @@ def test_files_are_found_once_each(tmp_path: Path) -> None:
     assert read(f"file://{tmp_path}/b.json").events == 0
     with pytest.raises(TraceError, match="no such file"):
         traces_in([str(tmp_path / "none*")])
+    with pytest.raises(TraceError, match=r"^memory://none.json cannot be opened: there is no such file$"):
+        read("memory://none.json")
 
 
 def test_progress_ends_at_the_files_size(tmp_path: Path) -> None:
@@ -391,6 +393,14 @@ def test_memory_is_bounded_by_the_chunk_not_by_the_file() -> None:
 
     Reader("memory", window, Watching()).run()
     assert longest < 50_000 + (64 << 10) + 2 * len(block)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
+def test_a_file_that_breaks_off_before_its_text_begins_is_told(pack: "type[bytes]", tmp_path: Path) -> None:
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(pack(made().json())[:9])
+    with pytest.raises(TraceError, match="data breaks off"):
+        read(str(path))
 
 
 def test_a_url_that_cannot_be_had_is_told() -> None:
