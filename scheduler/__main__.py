@@ -6,11 +6,12 @@ Exit codes: 0 after a stop that was asked for, 78 when somebody must act; anythi
 import os
 import sys
 from functools import partial
+from threading import Thread
 from typing import Final
 
 from confluent_kafka import KafkaException
 
-from warpmeter import bus, launch, log, selfmetrics
+from warpmeter import bus, launch, log, retention, selfmetrics
 from warpmeter.registry import RegistryError
 from warpmeter.scheduler.analyst import Analyst
 from warpmeter.scheduler.reading import Events, ReadingError, Requests
@@ -59,6 +60,8 @@ def run(settings: Settings) -> int:
             logger.error("cannot start", why=str(error))
             return EXIT_MUST_ACT
         logger.info("scheduling", group=settings.scheduler.group)
+        if not retention.is_folder(settings.traces):  # a folder is kept by the agents that write it
+            Thread(target=retention.run, args=(settings.traces, stop), name="retention", daemon=True).start()
         try:
             while not stop.is_set():
                 service.step()

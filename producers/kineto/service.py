@@ -12,7 +12,7 @@ from typing import Final
 
 from google.protobuf.message import Message
 
-from warpmeter import log
+from warpmeter import log, retention
 from warpmeter.clock import Clock
 from warpmeter.producers import files
 from warpmeter.producers.gpu import pause
@@ -81,6 +81,8 @@ class Profiling:
         if self._commands is not None:
             self._thread("kineto-orders", self._commands.run)
             self._thread("kineto-desk", self._work)
+            if retention.is_folder(self._settings.traces):
+                self._thread("kineto-retention", partial(retention.run, self._settings.traces))
 
     def watch(self) -> None:
         """From the main thread, about once a second: open what could not be opened before."""

@@ -320,6 +320,8 @@ def _refuse_profiling(agent: parts.Agent, traces: parts.Traces) -> None:
         raise ConfigError(f"traces.url {traces.url!r} must be an absolute folder, or a URL such as s3://bucket/traces")
     if traces.max_file_bytes < 1:
         raise ConfigError("traces.max_file_bytes must be more than 0")
+    if traces.keep_days < 0 or traces.keep_bytes < 0:
+        raise ConfigError("traces.keep_days and traces.keep_bytes must not be less than 0, which is no limit")
 
 
 def _is_url(text: str) -> bool:

@@ -157,13 +157,16 @@ class Traces:
     """The trace store, the same for all parts. `url`: a folder, or any URL that fsspec knows, e.g. `s3://bucket/traces`.
 
     `options`: fsspec's own for it (keys, endpoint). A trace larger than `max_file_bytes`, as the process wrote it, is
-    refused. gzip is what everything opens; zstd costs a third of the CPU.
+    refused. gzip is what everything opens; zstd costs a third of the CPU. Traces at `url` go, the oldest first, when they
+    are older than `keep_days`, or all together are more than `keep_bytes`; 0: no limit.
     """
 
     url: str = "/var/lib/warpmeter/traces"
     options: Mapping[str, str] = field(default_factory=dict, metadata=SECRET)
     compression: Literal["gzip", "zstd"] = "gzip"
     max_file_bytes: int = 4 << 30
+    keep_days: float = 30.0
+    keep_bytes: int = 0
 
 
 @dataclass(frozen=True)
