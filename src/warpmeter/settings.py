@@ -157,8 +157,8 @@ class Traces:
     """The trace store, the same for all parts. `url`: a folder, or any URL that fsspec knows, e.g. `s3://bucket/traces`.
 
     `options`: fsspec's own for it (keys, endpoint). A trace larger than `max_file_bytes`, as the process wrote it, is
-    refused. gzip is what everything opens; zstd costs a third of the CPU. Traces at `url` go, the oldest first, when they
-    are older than `keep_days`, or all together are more than `keep_bytes`; 0: no limit.
+    refused. gzip is what everything opens; zstd costs a third of the CPU. Traces at `url` go, the oldest first, when
+    they are older than `keep_days`, or all together are more than `keep_bytes`; 0: no limit.
     """
 
     url: str = "/var/lib/warpmeter/traces"
