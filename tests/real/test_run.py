@@ -105,6 +105,7 @@ def doctor(folder: Path, pid: int) -> dict[str, object]:
     return found
 
 
+@pytest.mark.long
 def test_doctor_says_why_a_process_can_or_cannot_be_captured(host: Host, tmp_path: Path) -> None:
     plain = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=environment(host.sockets))
     elsewhere = {"KINETO_USE_DAEMON": "1", "KINETO_IPC_SOCKET_DIR": "/elsewhere"}
