@@ -20,6 +20,8 @@ from warpmeter.settings import Scheduler
 
 ROUNDS_IN_VAIN: Final = 5
 """A continuous capture that got nothing so often in a row ends."""
+QUEUED: Final = 4
+"""So many times what one analysis may take is waited for: others may be before it."""
 ASK_EVERY_S: Final = 2.0
 """The store, where a job runs: it may have begun a moment ago."""
 
@@ -290,8 +292,8 @@ class Capture:
             return
         if each.analyse_since is None:
             each.analyse_since = now
-        if now >= each.analyse_since + self.limits.analyse_s:
-            why = f"not analysed within {self.limits.analyse_s:g} s; `warpmeter analyze --load` does it alone"
+        if now >= each.analyse_since + QUEUED * self.limits.analyse_s:
+            why = f"not analysed within {QUEUED * self.limits.analyse_s:g} s; `warpmeter analyze --load` does it alone"
             self._say(turn, each.unanalysable(why, now))
         elif each.sequence not in self._analysing:
             self._analysing.add(each.sequence)

@@ -53,10 +53,15 @@ class Requests:
         """What came with the election, for `read_all`; None once that was called."""
         self._consumer.subscribe([self._topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken)
 
-    def _given(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+    def _given(self, _consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         if partitions:
-            self.held, self._next, self._kept = True, 0, []
-            consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
+            self.held = True
+            self.again()
+
+    def again(self) -> None:
+        """Read from the first request that is kept, as after an election."""
+        self._next, self._kept = 0, []
+        self._consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
 
     def _taken(self, consumer: Consumer, _partitions: Sequence[TopicPartition]) -> None:
         self.held = False
@@ -153,7 +158,9 @@ def _checked(messages: Sequence[KafkaMessage]) -> Iterator[KafkaMessage]:
         if error is None:
             yield message
         elif error.code() not in (KafkaError._PARTITION_EOF, *bus.AWAY) and not error.retriable():
-            raise ReadingError(f"{message.topic()}: {error.str()}")
+            missing = error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+            hint = "; `warpmeter topics --create` makes it" if missing else ""
+            raise ReadingError(f"{message.topic()}: {error.str()}{hint}")
 
 
 def _rows(messages: Sequence[KafkaMessage], topic: str) -> Iterator[Message]:

@@ -14,7 +14,8 @@ from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.settings import Kafka
 
 COMMANDS: Final = TOPICS["capture-commands"]
-FLUSH_S: Final = 5.0
+FLUSH_S: Final = 2.0
+"""Twice in a turn at most, which is no standing still yet (`service.STILL`)."""
 ROWS: Final = 500
 """Events of one message."""
 

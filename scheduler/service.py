@@ -18,6 +18,8 @@ from warpmeter.settings import Scheduler
 
 WAIT_S: Final = 0.05
 TURN_EVERY_S: Final = 0.2
+STILL: Final = 0.7
+"""Of a session: the last heartbeat may have been a quarter of it before."""
 
 
 class Analyst(Protocol):
@@ -74,18 +76,31 @@ class Service:
     _answers: "queue.SimpleQueue[Resolved]" = field(default_factory=queue.SimpleQueue)
     _asking: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "resolve"))
     _turned: float = 0.0
+    _stepped: float = field(default_factory=time.monotonic)
+    _doubts_until: float = 0.0
     _log: log.Logger = field(default_factory=lambda: log.get("scheduler"))
 
     def step(self) -> None:
         """Read what has come and do what is due. Raises ReadingError, KafkaException, RegistryError."""
+        self._look_at_watch()
         for request in self.ports.requests.read(0.0 if self.captures is not None else WAIT_S):
             self._take(request)
-        if not self.ports.requests.held:
+        if not self.ports.requests.held or self.ports.monotonic() < self._doubts_until:
             self._stand_by()
         elif self.captures is None or not self.ports.requests.caught_up:
             self._take_over()
         else:
             self._work(self.captures)
+
+    def _look_at_watch(self) -> None:
+        """Who stood still for a session (a stopped machine) may have been replaced, and hears of it a moment later."""
+        now, before = self.ports.monotonic(), self._stepped
+        self._stepped = now
+        if self.captures is not None and now - before > STILL * self.limits.session_timeout_s:
+            self._log.warning(
+                "stood still: in doubt whether this is the active scheduler", seconds=round(now - before, 1)
+            )
+            self._doubts_until = now + self.limits.session_timeout_s
 
     def _take(self, request: object) -> None:
         if self.captures is not None:
@@ -97,7 +112,9 @@ class Service:
             self.ports.events.stop()
             self.ports.analyst.drop()
             self._tell_elected(False)
-            self._log.info("standing by: another scheduler is the active one")
+            self._log.info("standing by")
+            if self.ports.requests.held:
+                self.ports.requests.again()
 
     def _take_over(self) -> None:
         """Become the active one: know what was asked for, and what came of it."""
@@ -148,6 +165,7 @@ class Service:
                 continue
             request.ts = self.ports.now()
             self.ports.voice.request(request)
+            captures.request(request, request.ts)  # so that the next run sees it, before it has come by the topic
 
     def _do(self, turn: Turn) -> None:
         if turn.commands or turn.events:

@@ -35,7 +35,7 @@ FROM
         max(e.rank) AS rank,
         max(e.job_id) AS job_id,
         {# The first word of the last state: a final one stands. #}
-        argMax((e.state, e.reason, e.why), (indexOf(['requested', 'seen', 'accepted', 'started', 'cancelled', 'failed', 'captured', 'analysed'], e.state), -toUnixTimestamp64Milli(e.ts))) AS last,
+        argMax((e.state, e.reason, e.why), (indexOf(['requested', 'seen', 'accepted', 'started', 'cancelled', 'failed', 'captured', 'analysed'], e.state), e.state = 'analysed' AND e.reason = '', -toUnixTimestamp64Milli(e.ts))) AS last,
         max(e.start_at) AS start_at,
         argMax((e.traced_from, e.traced_until, e.url, e.bytes, e.raw_bytes, e.sha256, e.slowdown_permille), (e.state = 'captured', e.ts)) AS trace,
         min(e.ts) AS first_at,
@@ -64,7 +64,7 @@ SELECT
     asked.requested_at AS requested_at,
     multiIf(
         whole.ended_at IS NOT NULL, 'ended',
-        greatest(asked.requested_at + INTERVAL 300 SECOND, told.deadline_at + INTERVAL (1200 + asked.first.7) SECOND) < now64(3), 'lost',
+        greatest(asked.requested_at + INTERVAL 300 SECOND, told.deadline_at + INTERVAL (4000 + asked.first.7) SECOND) < now64(3), 'lost',
         whole.begun_at IS NOT NULL, 'running',
         'requested'
     ) AS state,

@@ -1,5 +1,6 @@
 """Schedulers on a real broker: one is active, and when it goes another carries on with what was under way."""
 
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
@@ -17,8 +18,8 @@ from warpmeter.captures import FINAL
 from warpmeter.settings import Kafka, Log, Metrics, Schedule, Scheduler, Settings, Store
 
 pytestmark = [pytest.mark.timeout(150), pytest.mark.long]
-SESSION_S = Scheduler().session_timeout_s
-HAND_OVER_S = {"killed": 2.5 * SESSION_S, "stopped": 1.5 * SESSION_S}
+SESSION_S = 3.0
+HAND_OVER_S = {"killed": 10.0, "paused": 10.0, "stopped": 8.0}
 """A broker misses a killed member for a session; the embedded one takes half of another to form a group."""
 
 
@@ -47,7 +48,7 @@ def world(broker: Broker, topic_prefix: str, tmp_path: Path) -> Iterator[World]:
     kafka = Kafka(bootstrap_servers=broker.bootstrap_servers, topic_prefix=topic_prefix, partitions=3)
     settings = Settings(
         kafka=kafka, store=Store(dsn="http://127.0.0.1:1"), log=Log(format="json"), metrics=Metrics(scheduler_port=0),
-        scheduler=Scheduler(group=topic_prefix, analyse=False, data=tmp_path / "scheduler"),
+        scheduler=Scheduler(group=topic_prefix, session_timeout_s=SESSION_S, analyse=False, data=tmp_path / "scheduler"),
     )  # fmt: skip
     topics.ensure(kafka)
     until(lambda: not topics.check(kafka), "every node to know the topics")
@@ -71,7 +72,7 @@ def settled(schedulers: Sequence[SchedulerProcess]) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize("how", ["killed", "stopped"])
+@pytest.mark.parametrize("how", ["killed", "stopped", "paused"])
 def test_another_carries_on_when_the_active_one_goes(world: World, how: str) -> None:
     both = [world.scheduler("first").until_active(), world.scheduler("second")]
     until(lambda: "scheduling" in both[1].log.read_text(), "the second to be there")
@@ -82,17 +83,39 @@ def test_another_carries_on_when_the_active_one_goes(world: World, how: str) -> 
     gone_at = time.monotonic()
     if how == "killed":
         active.kill()
+    elif how == "paused":
+        active.process.send_signal(signal.SIGSTOP)
     else:
         assert active.stop() == 0
     other.until_active()
     assert time.monotonic() - gone_at < HAND_OVER_S[how]
     world.agents.finish()
     until(lambda: ended(world.events, "under-way"), "the capture to end", 30)
+    if how == "paused":
+        active.process.send_signal(signal.SIGCONT)
+        until(lambda: "standing by" in active.log.read_text(), "it to notice", 30)
+        request(world.kafka, "refused")
+        until(lambda: ended(world.events, "refused"), "what is asked next to be answered", 30)
+        assert len(ended(world.events, "refused")) == 1
     (end,) = ended(world.events, "under-way")
     assert (end.reason, end.why) == ("", "4 of 4 processes captured")
     starts = [row for row in world.agents.rows if row.action == "start"]
     assert sorted(row.host for row in starts) == ["h0", "h1"], "none was told twice"
     assert len({row.start_at for row in starts}) == 1
+
+
+def test_one_that_stood_still_and_was_not_replaced_goes_on(world: World) -> None:
+    alone = world.scheduler("first").until_active()
+    request(world.kafka, "under-way", hosts=["h0", "h1"])
+    until(lambda: started(world, "under-way") == 4, "all to start", 40)
+    alone.process.send_signal(signal.SIGSTOP)
+    time.sleep(SESSION_S * 0.8)
+    alone.process.send_signal(signal.SIGCONT)
+    until(lambda: not alone.active, "it to notice", 30)
+    alone.until_active()
+    world.agents.finish()
+    until(lambda: ended(world.events, "under-way"), "the capture to end", 30)
+    assert [end.why for end in ended(world.events, "under-way")] == ["4 of 4 processes captured"]
 
 
 def test_what_was_asked_while_no_scheduler_was_there_is_carried_out_and_what_has_ended_is_not_begun_again(
@@ -156,3 +179,10 @@ def test_two_hundred_processes_on_fifty_hosts_end_right_and_cost_little(world: W
     assert ended(world.events, "large")[0].why == "196 of 196 processes captured: 1 host agent_away"
     assert used_s < 3, "seconds of CPU over the ten that it takes"
     assert process.memory_info().rss < 150 << 20
+
+
+def test_a_topic_that_is_not_there_is_named_with_what_to_do(world: World) -> None:
+    world.settings = replace(world.settings, kafka=replace(world.kafka, topic_prefix=f"{world.kafka.topic_prefix}none"))
+    scheduler = world.scheduler("first")
+    assert scheduler.process.wait(60) == 1
+    assert "topics --create" in str(scheduler)

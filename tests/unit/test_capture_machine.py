@@ -271,7 +271,7 @@ def test_what_was_captured_is_analysed_once_and_the_capture_ends_after_that() ->
 
 
 def test_an_analysis_that_hangs_is_given_up() -> None:
-    world = asked(job(), replace(LIMITS, analyse=True, analyse_s=60)).until_ended(200)
+    world = asked(job(), replace(LIMITS, analyse=True, analyse_s=30)).until_ended(200)
     assert {e.reason for e in world.events if e.state == "analysed"} == {"analysis_failed"}
     assert set(world.finals().values()) == {("captured", "")}
 
