@@ -48,7 +48,7 @@ def world(broker: Broker, topic_prefix: str, tmp_path: Path) -> Iterator[World]:
     kafka = Kafka(bootstrap_servers=broker.bootstrap_servers, topic_prefix=topic_prefix, partitions=3)
     settings = Settings(
         kafka=kafka, store=Store(dsn="http://127.0.0.1:1"), log=Log(format="json"), metrics=Metrics(scheduler_port=0),
-        scheduler=Scheduler(group=topic_prefix, session_timeout_s=SESSION_S, analyse=False, data=tmp_path / "scheduler"),
+        scheduler=Scheduler(topic_prefix, SESSION_S, analyse=False, data=tmp_path / "scheduler"),
     )  # fmt: skip
     topics.ensure(kafka)
     until(lambda: not topics.check(kafka), "every node to know the topics")
