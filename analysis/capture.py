@@ -67,7 +67,7 @@ def capture(
     failed: dict[int, Failed] = {}
     for index, found in work(files, partial(one, wanted=wanted, several=several, keep=keep), told):
         if isinstance(found, Failed):
-            failed[index] = found
+            failed[index] = Failed(_text(found.file), _text(found.why))
         elif found.ranked is not None:
             reports.append(found.ranked[0])
             extracts.append(found.ranked[1])
@@ -75,6 +75,11 @@ def capture(
     whole = job(sorted(extracts, key=lambda each: (each.rank, each.file))) if len(extracts) > 1 else None
     said = [] if whole is None else job_findings(whole)
     return Document(SCHEMA_VERSION, reports, whole, said, [failed[index] for index in sorted(failed)])
+
+
+def _text(name: str) -> str:
+    """A file's name that is no text, as JSON can hold it."""
+    return name.encode("utf-8", "replace").decode()
 
 
 def compared(before: Document, after: Document) -> Document:

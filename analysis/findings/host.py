@@ -7,6 +7,7 @@ import numpy as np
 
 from warpmeter.analysis.causes import ALLOCATING, INPUT, named
 from warpmeter.analysis.findings.seen import Evidence, Finding, Seen, most, ns, number
+from warpmeter.analysis.launches import Launches
 from warpmeter.analysis.trace import Places, Spans, Trace
 from warpmeter.analysis.words import count, duration, percent
 
@@ -101,6 +102,14 @@ def allocator_churn(seen: Seen) -> Finding | None:
     )
 
 
+def _cheaper(launch: Launches) -> str:
+    """How many events cost less than their launch, if it is some."""
+    share = launch.shorter_than_call / launch.matched
+    if share < 0.01:
+        return ""
+    return f"; {percent(share)} of {count(launch.matched, 'event')} are shorter than the call that launched them"
+
+
 def launch_bound(seen: Seen) -> Finding | None:
     """The host launches more slowly than the GPU works."""
     gaps = seen.gaps
@@ -113,8 +122,7 @@ def launch_bound(seen: Seen) -> Finding | None:
     return Finding(
         "launch_bound",
         f"The GPU waits for the host to launch its next work {percent(seen.share(cost))} of the time, in "
-        f"{count(int(short.sum()), 'gap')}; {percent(launch.shorter_than_call / launch.matched)} of "
-        f"{count(launch.matched, 'event')} are shorter than the call that launched them",
+        f"{count(int(short.sum()), 'gap')}{_cheaper(launch)}",
         seen.share(cost),
         "ratio",
         cost,

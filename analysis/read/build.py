@@ -26,7 +26,7 @@ def build(path: str, parts: Sequence[Tables], document: Document) -> Trace:
     joined = Joined(parts)
     head = document.head
     return Trace(
-        file=path,
+        file=path.encode("utf-8", "replace").decode(),  # a name of other bytes could be written nowhere
         gpu=joined.table(columns.GpuEvents),
         calls=joined.table(columns.Calls),
         operators=joined.table(columns.Operators),

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import os
 import resource
 import subprocess
 import sys
@@ -290,6 +291,24 @@ def test_what_cannot_be_written_is_a_message(trace: Path, tmp_path: Path) -> Non
         done = run(trace, *words)
         assert done.exit_code == 1
         assert "cannot be written" in done.stderr
+
+
+def test_names_of_files_are_neither_markup_nor_steer_a_terminal_nor_need_be_text(tmp_path: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/a\xff[/b]\x1b[31m"))
+    odd.parent.mkdir()  # rich takes [/b] for markup that ends
+    three_steps().write(odd)
+    broken = odd.with_name(odd.name + "2")
+    broken.write_bytes(b"{")
+
+    done = run(odd, broken, "--json", "--html", odd.with_suffix(".html"), "--csv", odd.with_suffix(".csv"))
+
+    assert done.exit_code == 1
+    found = msgspec.json.decode(done.stdout)
+    assert found["ranks"][0]["file"].endswith("/a?[/b]\x1b[31m")
+    assert found["failed"][0]["file"].endswith("/a?[/b]\x1b[31m2")
+    assert "wrote the report into" in done.stderr
+    assert "[/b]\\x1b[31m" in done.stderr
+    assert "\x1b" not in done.stderr
 
 
 def _little_room(words: Sequence[object], to: IO[bytes]) -> "subprocess.CompletedProcess[bytes]":

@@ -106,7 +106,7 @@ def _captured(patterns: Sequence[str], wanted: Wanted, keep: Keep | None = None)
 
 def _tell_failed(why: str) -> None:
     common.err.print("[bold red]warpmeter:[/] ", end="")
-    common.err.print(lines.printable(why), markup=False, highlight=False, soft_wrap=True)
+    _tell(why)
 
 
 @contextmanager
@@ -193,7 +193,7 @@ def _show(wish: Wish, document: Document) -> None:
             stream.reconfigure(errors="replace")  # µ where only ASCII can be shown
     if wish.csv is not None:
         written = _written(wish.csv, document)
-        common.err.print(f"wrote {len(written)} files into {wish.csv}", highlight=False, soft_wrap=True)
+        _tell(f"wrote {len(written)} files into {wish.csv}")
     if wish.html is not None:
         _page(wish.html, document)
     try:
@@ -204,7 +204,12 @@ def _show(wish: Wish, document: Document) -> None:
         raise AnalyzeError(f"what was found cannot be printed: {error.strerror}") from error
     for rank in document.ranks if wish.as_json or wish.csv or wish.html else ():
         for note in rank.notes:
-            common.err.print(lines.printable(f"! {rank.file}: {note}"), markup=False, highlight=False, soft_wrap=True)
+            _tell(f"! {rank.file}: {note}")
+
+
+def _tell(text: str) -> None:
+    """A line on stderr: what files are called is neither markup nor steers a terminal."""
+    common.err.print(lines.printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def _print(wish: Wish, document: Document) -> None:
@@ -229,7 +234,7 @@ def _page(path: Path, document: Document) -> None:
         _put(path, render(document).encode("utf-8", "replace"))
     except OSError as error:
         raise AnalyzeError(f"{path} cannot be written: {error.strerror}") from error
-    common.err.print(f"wrote the report into {path}", highlight=False, soft_wrap=True)
+    _tell(f"wrote the report into {path}")
 
 
 def _put(path: Path, data: bytes) -> None:
