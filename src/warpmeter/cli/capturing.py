@@ -64,17 +64,6 @@ def size(text: str) -> int:
     return int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " "))
 
 
-def permille(text: str) -> int:
-    """`5%` as 50; raises ValueError for anything else."""
-    try:
-        value = round(float(text.strip().removesuffix("%")) * 10)
-    except ValueError:
-        value = -1
-    if not 0 < value < 1000:
-        raise ValueError(f"{text!r} is no share; write 5%")
-    return value
-
-
 def request(action: str, capture_id: str = "", **wanted: Any) -> Request:
     """A request of this user, now. A new capture is named by the time, so that names sort as captures do."""
     now = time.time()

@@ -86,9 +86,6 @@ def capture(
     max_count: Annotated[int, typer.Option(min=0, help="Ceiling of a continuous one: captures.")] = 0,
     max_bytes: Annotated[str | None, typer.Option(help="Ceiling of a continuous one: 20GB in the store.")] = None,
     max_time: Annotated[str | None, typer.Option(help="Ceiling of a continuous one: 12h.")] = None,
-    max_slowdown: Annotated[
-        str | None, typer.Option(help="End a continuous one that costs more of the steps a second: 5%.")
-    ] = None,
     name: Annotated[str, typer.Option(help="What you call it.")] = "",
     wait: Annotated[
         bool | None,
@@ -103,7 +100,7 @@ def capture(
 ) -> None:
     """Trace the PyTorch processes of a running job, all over the same seconds.
 
-    warpmeter capture 4711 --duration 2s --shapes, or --pid 31337 --iterations 5, or 4711 --every 10m --max-slowdown 2%
+    warpmeter capture 4711 --duration 2s --shapes, or --pid 31337 --iterations 5, or 4711 --every 10m --max-count 20
 
     Shows each process until its trace is in the trace store (traces.url), or why it is not. Ctrl-C leaves it to go on;
     `warpmeter captures` lists, shows and ends captures. Exit status 1 when a process that was meant has no trace.
@@ -124,7 +121,6 @@ def capture(
             modules=modules, activities=activity or [], mode="continuous" if every else "trace", count=count,
             interval_s=_read(every, capturing.seconds), max_count=max_count,
             max_bytes=_read(max_bytes, capturing.size), max_seconds=_read(max_time, capturing.seconds),
-            max_slowdown_permille=_read(max_slowdown, capturing.permille),
         )  # fmt: skip
     except ValueError as error:
         common.fail(str(error), 2)
