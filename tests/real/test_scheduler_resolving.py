@@ -15,7 +15,6 @@ from warpmeter.scheduler.round import Target
 from warpmeter.scheduler.wishes import Request
 from warpmeter.settings import Store
 
-
 URL = "job_id IN (SELECT * FROM url('http://127.0.0.1:9/', 'CSV', 'a String'))"
 """A condition that would have the store call somebody."""
 
