@@ -34,6 +34,11 @@ SPREAD: Final[Mapping[str, str]] = {
 }
 """Figures whose spread between steps is shown, and what they are called."""
 
+_STEERING: Final = dict.fromkeys(
+    (*range(9), 11, 12, *range(14, 32), 127, *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd"
+)
+"""What HTML does not allow, and what turns the direction of all text that follows."""
+
 
 def render(document: Document, version: str = __version__) -> str:
     """The page of a capture. Texts out of traces are escaped, whatever they hold."""
@@ -55,7 +60,7 @@ def render(document: Document, version: str = __version__) -> str:
             spread_figures=SPREAD,
         )
     )
-    return page
+    return page.translate(_STEERING)
 
 
 def _title(document: Document) -> str:

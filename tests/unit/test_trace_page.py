@@ -97,6 +97,13 @@ def test_names_out_of_a_trace_stay_text(tmp_path: Path) -> None:
     assert HOSTILE in msgspec.json.decode(embedded[0])["t"]
 
 
+def test_no_name_turns_the_text_around_it_or_holds_what_html_does_not_allow(tmp_path: Path) -> None:
+    text = report(training(rank=0, name="a\0b\x1b[31mc\u202ed").write(tmp_path / "rank0.json"))
+
+    assert "a\ufffdb\ufffd[31mc\ufffdd" in text
+    assert not {"\0", "\x1b", "\u202e"} & set(text)
+
+
 def test_many_ranks_make_no_endless_page(tmp_path: Path) -> None:
     found = capture([str(training(rank=0).write(tmp_path / "rank0.json"))])
     kernels = [replace(found.ranks[0].kernels[0], name=f"k{i}", short_name=f"k{i}") for i in range(300)]
