@@ -39,7 +39,8 @@ def test_each_rank_has_its_state_and_the_capture_says_what_came_of_it(tables: Cl
         "hosts_failed, bytes FROM captures",
     ) == [
         (
-            "mine", "ann@laptop", "ended", "", "1 of 3 processes captured: 1 busy, 1 wrote_nothing, 1 host agent_away", "j", 1,
+            "mine", "ann@laptop", "ended", "",
+            "1 of 3 processes captured: 1 busy, 1 wrote_nothing, 1 host agent_away", "j", 1,
             ["h0", "h1", "h2"], 3, 1, 2, ["h2"], 1000,
         )
     ]  # fmt: skip
