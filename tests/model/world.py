@@ -90,11 +90,12 @@ class Trouble:
 
 @dataclass
 class UnderWay:
-    """An insert that the store has taken on, and what of it is still to do."""
+    """An insert that the store has taken on, and what of it is still to do; its sender waits for it, or is gone."""
 
     puts: list[list[Put]]
     since: int
     sender: object
+    awaited: bool = True
 
 
 class Store:
@@ -114,11 +115,13 @@ class Store:
         kept = [batch.payloads[index] for index in batch.kept]
         if any(BAD in payload for payload in kept):
             return Refused("a constraint")
-        trouble, self._process.trouble = self._process.trouble, None
-        return self._land(batch, [row for payload in kept for row in self._world.contents[payload]], trouble)
+        self._world.finish_slow()
+        rows = [row for payload in kept for row in self._world.contents[payload]]
+        return self._land(batch, rows, sent)
 
-    def _land(self, batch: Batch, rows: Sequence[Row], trouble: Trouble | None) -> Result:
+    def _land(self, batch: Batch, rows: Sequence[Row], sent: int) -> Result:
         world = self._world
+        trouble, self._process.trouble = self._process.trouble, None
         steps = world.store.insert(batch.span.topic, batch.token, rows, world.clock.now())
         if trouble is not None:
             puts = [put for step in steps for put in step]
@@ -126,9 +129,9 @@ class Store:
             rest = [put for place, put in enumerate(puts) if not trouble.mask >> place & 1]
             world.put(first)
             if trouble.late:
-                world.under_way.append(UnderWay([rest], world.inserts, self._process))
+                world.under_way.append(UnderWay([rest], world.inserts, self._process, awaited=False))
             return trouble.answer
-        under_way = UnderWay(steps, world.inserts, self._process)
+        under_way = UnderWay(steps, sent, self._process)
         world.under_way.append(under_way)
         while under_way.puts:
             world.put(under_way.puts.pop(0))
@@ -356,6 +359,13 @@ class World:
                 count -= 1
             if not under_way.puts:
                 self.under_way.remove(under_way)
+
+    def finish_slow(self) -> None:
+        """No insert is half done while a window of others goes by: the store has ended those that are waited for."""
+        for under_way in self.under_way:
+            if under_way.awaited and self.inserts - under_way.since >= UNDER_WAY_INSERTS:
+                while under_way.puts:
+                    self.put(under_way.puts.pop(0))
 
     # Processes.
 
