@@ -108,7 +108,12 @@ def started(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     text = builder.json()
     for rank in range(60):
         (tmp_path / f"rank{rank}.json").write_bytes(text)
-    with subprocess.Popen([*COMMAND, str(tmp_path)], stderr=subprocess.PIPE, start_new_session=True) as process:
+    with subprocess.Popen(
+        [*COMMAND, str(tmp_path)],
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
+    ) as process:
         until(lambda: _children(process.pid) >= 2, "workers", 60)
         yield process
         until(lambda: not _group_lives(process.pid), "the workers to end", 60)
