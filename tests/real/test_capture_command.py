@@ -104,9 +104,7 @@ def test_a_capture_is_asked_for_followed_fetched_listed_and_ended(world: World) 
     going = world.start("capture", "--host", "slow", "--every", "10m", "--json")
     asked = json.loads(going.communicate(timeout=60)[0])["capture_id"]
     assert going.returncode == 0
-    until(lambda: any(row.action == "start" for row in world.agents[1].rows), "it to start", 60)
-    (shown,) = [each for each in world.known() if each["capture_id"] == asked]
-    assert (shown["state"], shown["ranks"][0]["state"]) == ("running", "accepted")
+    until(lambda: _standing(world, asked) == ("running", "accepted"), "its one rank to take it", 60)
     detached = world.start("captures", "detach", asked, "--json")
     until(lambda: b"detach" in world.run("tail", "capture-requests", "--no-follow").stdout.encode(), "it to be asked")
     world.agents[1].finish()
@@ -119,6 +117,12 @@ def test_a_capture_is_asked_for_followed_fetched_listed_and_ended(world: World) 
     assert (fetched.returncode, "could not be fetched" in fetched.stderr + fetched.stdout) == (1, False)
     assert "lies on slow" in fetched.stderr
     assert world.run("captures", "show", "nosuch").returncode == 1
+
+
+def _standing(world: World, asked: str) -> tuple[str, str]:
+    """State of a capture and of its first rank, as `captures list` tells."""
+    (shown,) = [each for each in world.known() if each["capture_id"] == asked]
+    return shown["state"], shown["ranks"][0]["state"] if shown["ranks"] else ""
 
 
 def test_ctrl_c_leaves_it_and_cancel_ends_it(world: World) -> None:
