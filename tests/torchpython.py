@@ -18,14 +18,14 @@ FOLDER: Final = Path(os.environ.get("WARPMETER_CACHE") or Path.home() / ".cache"
 
 
 def torch_python() -> str:
-    """The interpreter: $WARPMETER_TORCH_PYTHON, else our own, made when it is missing; skips where that cannot be."""
-    if given := os.environ.get("WARPMETER_TORCH_PYTHON"):
+    """The interpreter: $TORCH_PYTHON, else our own, made when it is missing; skips where that cannot be."""
+    if given := os.environ.get("TORCH_PYTHON"):
         return given
     try:
         return made()
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(
-            f"no PyTorch: {error}; `python -m tests.torchpython` makes it, WARPMETER_TORCH_PYTHON names another"
+            f"no PyTorch: {error}; `python -m tests.torchpython` makes it, TORCH_PYTHON names another"
         )
 
 
