@@ -24,9 +24,7 @@ def torch_python() -> str:
     try:
         return made()
     except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(
-            f"no PyTorch: {error}; `python -m tests.torchpython` makes it, TORCH_PYTHON names another"
-        )
+        pytest.skip(f"no PyTorch: {error}; `python -m tests.torchpython` makes it, TORCH_PYTHON names another")
 
 
 def made() -> str:
