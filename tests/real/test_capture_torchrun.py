@@ -99,13 +99,16 @@ def test_one_command_captures_all_ranks_at_one_time(world: World) -> None:
     with job(world, line, f"{RANKS + 1} processes registered"):
         output = world.folder / "output"
         spreads: list[float] = []
-        while not spreads or (min(spreads) >= TOGETHER_S and len(spreads) < 3):
+        for _ in range(3):  # right after its start a job's ranks may not be known yet; a loaded machine starts late
             rmtree(output, ignore_errors=True)
             events = world.capture("--host", "gpu01", "--duration", "1s", "--output", str(output))
             captured = {event["rank"]: event for event in events if event["state"] == "captured"}
-            assert sorted(captured) == list(range(RANKS))
-            begins = [event["traced_from"] for event in captured.values()]
-            spreads.append(max(begins) - min(begins))
+            if captured.keys() == set(range(RANKS)):
+                begins = [event["traced_from"] for event in captured.values()]
+                spreads.append(max(begins) - min(begins))
+                if spreads[-1] < TOGETHER_S:
+                    break
+        assert spreads, captured
         assert min(spreads) < TOGETHER_S, spreads
         by_steps = world.capture("--host", "gpu01", "--iterations", "4", "--roundup", "10")
         assert sum(event["state"] == "captured" and not event["reason"] for event in by_steps) == RANKS
