@@ -74,7 +74,8 @@ class IngestProcess:
         return self
 
     def stop(self, within_s: float = 6.0) -> int:
-        """SIGTERM; its exit status."""
+        """SIGTERM once it can hear it, what it had to do may have been done before it began; its exit status."""
+        until(lambda: "ingesting" in self.said() or self.process.poll() is not None, "the process to begin")
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(within_s)
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
+from mmap import PAGESIZE, mmap
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +51,12 @@ def look(source: SocketSource) -> Sample[PerfRaw]:
 
 
 def busy(seconds: float) -> None:
-    """Switch contexts and fault in pages."""
+    """Switch contexts, and fault in pages that are given back each time (an allocator may keep what it is given)."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        bytearray(1 << 22)
+        with closing(mmap(-1, 1 << 20)) as pages:
+            for at in range(0, len(pages), PAGESIZE):
+                pages[at] = 1
         time.sleep(0.001)
 
 
