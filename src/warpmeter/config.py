@@ -61,6 +61,7 @@ for _part in (
     parts.Traces,
     parts.Schedule,
     parts.Scheduler,
+    parts.Web,
 ):
     setattr(_part, "__pydantic_config__", ConfigDict(extra="forbid"))  # noqa: B010 - the type does not declare it
 
@@ -79,6 +80,7 @@ class _Reader(BaseSettings):
     engine: dict[str, Any] = {}
     traces: dict[str, Any] = {}
     scheduler: dict[str, Any] = {}
+    web: dict[str, Any] = {}
 
     file: dict[str, Any] = {}
 

@@ -67,6 +67,7 @@ class Metrics:
     ingest_port: int = 9702
     engine_port: int = 9703
     scheduler_port: int = 9704
+    web_port: int = 9705
 
 
 @dataclass(frozen=True)
@@ -257,6 +258,16 @@ class Engine:
 
 
 @dataclass(frozen=True)
+class Web:
+    """API and pages. A query may take `query_s` seconds and answer `query_rows` rows."""
+
+    listen: str = "127.0.0.1"
+    port: int = 8080
+    query_s: float = 10.0
+    query_rows: int = 1_000_000
+
+
+@dataclass(frozen=True)
 class Settings:
     """All of it. One TOML table a field; environment variables `WARPMETER_<TABLE>__<KEY>`."""
 
@@ -269,3 +280,4 @@ class Settings:
     engine: Engine = field(default_factory=Engine)
     traces: Traces = field(default_factory=Traces)
     scheduler: Scheduler = field(default_factory=Scheduler)
+    web: Web = field(default_factory=Web)
