@@ -1,26 +1,43 @@
-"""Who asks, and what they may do."""
+"""Who asks, and what they may do.
+
+An endpoint that only shows takes `Viewer`, one that changes or costs something `Operator`; who is neither never gets
+that far (`warpmeter.web.security`).
+"""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from fastapi import Depends, Request
+from fastapi import Depends, HTTPException, Request
 
 Role = Literal["viewer", "operator"]
+ROLES: Final[tuple[Role, ...]] = ("viewer", "operator")
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who makes a request, as the audit names them."""
+    """Who makes a request, as the audit and a capture's `requested_by` name them."""
 
     name: str
     role: Role
 
 
+LOCAL: Final = Caller("local", "operator")
+"""Everybody on this machine, while no authentication is set up: the page is on loopback alone then."""
+
+
 def caller(request: Request) -> Caller:
-    """Who asks, as the middleware found it; everybody on this machine is its operator while nothing else is set."""
-    found: Caller = getattr(request.state, "caller", Caller("local", "operator"))
+    """Who asks, as the gate before the application found it."""
+    found: Caller = getattr(request.state, "caller", LOCAL)
+    return found
+
+
+def operator(request: Request) -> Caller:
+    """Who asks, if they are an operator; else 403, which says what is missing."""
+    found = caller(request)
+    if found.role != "operator":
+        raise HTTPException(403, f"{found.name} has the role {found.role}; this needs the role operator")
     return found
 
 
 Viewer = Annotated[Caller, Depends(caller)]
-Operator = Annotated[Caller, Depends(caller)]
+Operator = Annotated[Caller, Depends(operator)]

@@ -2,27 +2,36 @@
 
 from fastapi import FastAPI
 from fastapi.middleware.gzip import GZipMiddleware
-from nicegui import ui
 
 from warpmeter import __version__
 from warpmeter.settings import Settings
-from warpmeter.web import api, errors, pages
+from warpmeter.web import api, errors
 from warpmeter.web.reads import Reads
 
 GZIP_LEVEL = 1
 """A heatmap of 10,000 GPUs takes 112 ms at 1 and 489 ms at 5, for a few percent of the bytes."""
 
 
-def create(settings: Settings) -> FastAPI:
-    """The whole application; one a process, for NiceGUI keeps its pages by process."""
+def api_app(settings: Settings) -> FastAPI:
+    """The API alone: as many a process as one likes, and none loads the library of the pages."""
     app = FastAPI(
-        title="warpmeter", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json"
+        title="warpmeter", version=__version__, docs_url=None, redoc_url=None, openapi_url=f"{api.PREFIX}/openapi.json"
     )
     app.state.settings = settings
     app.state.reads = Reads(settings.store, settings.web)
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=GZIP_LEVEL)
     errors.register(app)
     app.include_router(api.router())
+    return app
+
+
+def create(settings: Settings) -> FastAPI:
+    """The whole application, API and pages; one a process, for NiceGUI keeps its pages by process."""
+    from nicegui import ui
+
+    from warpmeter.web import pages
+
+    app = api_app(settings)
     pages.register()
     ui.run_with(
         app, title="warpmeter", dark=None, tailwind=False, gzip_middleware_factory=None, show_welcome_message=False,
