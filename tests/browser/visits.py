@@ -1,0 +1,85 @@
+"""Playwright on the machine's own Chromium: a visit records what a page did wrong."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+
+Theme = Literal["light", "dark"]
+SHOTS: Final = Path(os.environ.get("SCREENSHOTS") or Path(__file__).parents[2] / "build" / "screenshots")
+"""Where pages are kept as pictures; a run of the tests makes them anew."""
+SERIOUS: Final = frozenset({"serious", "critical"})
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """The browser, headless."""
+    program = shutil.which("chromium")
+    assert program, "chromium is missing; on Debian: apt-get install chromium"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass
+class Visit:
+    """A tab on warpmeter's page. `errors`: of its console and its scripts; `foreign`: requests to another host."""
+
+    page: Page
+    home: str
+    errors: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.on("console", self._said)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", self._asked)
+
+    def open(self, address: str) -> None:
+        """Go to an address of ours, until nothing is asked for any more."""
+        self.page.goto(self.home + address)
+        self.page.wait_for_load_state("networkidle")
+
+    def shot(self, name: str) -> None:
+        """Keep it as a picture, the whole page."""
+        SHOTS.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=str(SHOTS / f"{name}.png"), full_page=True)
+
+    def barriers(self) -> list[str]:
+        """What axe finds serious: the rule, and the first element it names."""
+        found = Axe().run(self.page).response["violations"]
+        return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found if each["impact"] in SERIOUS]
+
+    @property
+    def overflows(self) -> bool:
+        """Whether the page is wider than its window."""
+        return bool(self.page.evaluate("document.documentElement.scrollWidth > innerWidth + 1"))
+
+    def _said(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.errors.append(f"{message.text} ({message.location.get('url', '')})")
+
+    def _asked(self, request: Request) -> None:
+        asked = urlsplit(request.url)
+        if asked.scheme not in ("data", "blob") and asked.netloc != urlsplit(self.home).netloc:
+            self.foreign.append(request.url)
+
+
+@contextmanager
+def visit(browser: Browser, home: str, width: int = 1280, theme: Theme = "light") -> Iterator[Visit]:
+    """A tab of its own, with nothing remembered."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+    try:
+        yield Visit(context.new_page(), home)
+    finally:
+        context.close()
