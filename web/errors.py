@@ -8,11 +8,12 @@ from warpmeter.queries import QueryError
 
 
 def register(app: FastAPI) -> None:
-    """Answer the errors that endpoints let through."""
+    """Answer the errors that endpoints let through, a validation error in FastAPI's own form."""
 
     @app.exception_handler(QueryError)
     def refused(_: Request, error: QueryError) -> JSONResponse:
-        return JSONResponse({"detail": str(error)}, 422)
+        where = ["query", error.parameter] if error.parameter else ["query"]
+        return JSONResponse({"detail": [{"type": "value_error", "loc": where, "msg": str(error)}]}, 422)
 
     @app.exception_handler(store.ClickHouseError)
     def store_failed(_: Request, error: store.ClickHouseError) -> JSONResponse:

@@ -30,7 +30,14 @@ _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w":
 
 
 class QueryError(Exception):
-    """A named query does not exist or was not given what it needs; the message says what to do."""
+    """A named query does not exist or was not given what it needs; the message says what to do.
+
+    `parameter`: which it is about, '' where it is none.
+    """
+
+    def __init__(self, why: str, parameter: str = "") -> None:
+        super().__init__(why)
+        self.parameter = parameter
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,8 @@ class Query:
         """
         unknown = set(given) - {parameter.name for parameter in self.parameters}
         if unknown:
-            raise QueryError(f"{self.name} has no parameter {', '.join(sorted(unknown))}; it has {self._signature()}")
+            names = sorted(unknown)
+            raise QueryError(f"{self.name} has no parameter {', '.join(names)}; it has {self._signature()}", names[0])
         now = datetime.fromtimestamp((clock or SystemClock()).now(), UTC)
         values = {parameter.name: self._value(parameter, given, now) for parameter in self.parameters}
         return {**values, **(_follows(values["metric"]) if "metric" in values else {})}
@@ -72,8 +80,14 @@ class Query:
     def _value(self, parameter: Parameter, given: Mapping[str, str], now: datetime) -> str:
         value = given.get(parameter.name, parameter.default)
         if value is None:
-            raise QueryError(f"{self.name} needs {parameter.name} ({parameter.meaning}); it has {self._signature()}")
-        return moment(value, now) if parameter.type.startswith("DateTime") else value
+            why = f"{self.name} needs {parameter.name} ({parameter.meaning}); it has {self._signature()}"
+            raise QueryError(why, parameter.name)
+        if not parameter.type.startswith("DateTime"):
+            return value
+        try:
+            return moment(value, now)
+        except QueryError as error:
+            raise QueryError(str(error), parameter.name) from error
 
     def _signature(self) -> str:
         told = (f"{p.name} = {p.default}" if p.default is not None else p.name for p in self.parameters)
@@ -84,7 +98,7 @@ def _follows(name: str) -> dict[str, str]:
     """What follows from a metric's SI name; raises QueryError when GPUs have no such metric."""
     metrics: dict[str, Metric] = {metric.name: metric for metric in of_topic("gpu-samples")}
     if name not in metrics:
-        raise QueryError(f"GPUs have no metric {name}; they have {', '.join(metrics)}")
+        raise QueryError(f"GPUs have no metric {name}; they have {', '.join(metrics)}", "metric")
     metric = metrics[name]
     return {
         "metric_column": metric.column,
