@@ -4,11 +4,11 @@ A file's header says it: comment lines in plain words, then a line for each para
 
     -- @since -24h  start of the window
 
-with its default (a dash where it must be given) and its meaning; its type stands in the SQL, `{since:DateTime('UTC')}`.
+with its default (a dash where it must be given, '' for nothing) and its meaning; its type stands in the SQL, `{since:DateTime('UTC')}`.
 Times may be given as people say them: `now`, `-24h` (s, m, h, d, w before now), or in ISO 8601 (UTC unless it says so).
 What follows from `metric`, an SI name of a GPU's metric, is not asked for: `metric_column` (as it is stored),
 `metric_sum` and `metric_count` (in the rollups), `metric_factor` and `metric_decimals` (the scale to SI, and to how
-many decimals that is good).
+many decimals that is good). `host_metric` and `device_metric` are the same of a host's and of a device's.
 """
 
 import math
@@ -23,6 +23,8 @@ from typing import Final
 from warpmeter.clock import Clock, SystemClock
 from warpmeter.schemas.metrics import Metric, of_topic
 
+METRICS: Final = {"metric": "gpu-samples", "host_metric": "host-samples", "device_metric": "device-samples"}
+"""Parameters that name a metric, and the topic whose it is."""
 _PARAMETER: Final = re.compile(r"-- @(\w+)\s+(\S+)\s+(.+)")
 _USE: Final = re.compile(r"\{(\w+):\s*([^{}]+)\}")
 _AGO: Final = re.compile(r"-(\d+(?:\.\d+)?)([smhdw])")
@@ -75,7 +77,10 @@ class Query:
             raise QueryError(f"{self.name} has no parameter {', '.join(names)}; it has {self._signature()}", names[0])
         now = datetime.fromtimestamp((clock or SystemClock()).now(), UTC)
         values = {parameter.name: self._value(parameter, given, now) for parameter in self.parameters}
-        return {**values, **(_follows(values["metric"]) if "metric" in values else {})}
+        for asked, topic in METRICS.items():
+            if asked in values:
+                values |= _follows(asked, topic, values[asked])
+        return values
 
     def _value(self, parameter: Parameter, given: Mapping[str, str], now: datetime) -> str:
         value = given.get(parameter.name, parameter.default)
@@ -94,11 +99,12 @@ class Query:
         return ", ".join(told) or "none"
 
 
-def _follows(name: str) -> dict[str, str]:
-    """What follows from a metric's SI name; raises QueryError when GPUs have no such metric."""
-    metrics: dict[str, Metric] = {metric.name: metric for metric in of_topic("gpu-samples")}
+def _follows(asked: str, topic: str, name: str) -> dict[str, str]:
+    """What follows from a metric's SI name; raises QueryError when the topic has no such metric."""
+    metrics: dict[str, Metric] = {metric.name: metric for metric in of_topic(topic)}
     if name not in metrics:
-        raise QueryError(f"GPUs have no metric {name}; they have {', '.join(metrics)}", "metric")
+        whose = topic.removesuffix("-samples").replace("gpu", "GPU") + "s"
+        raise QueryError(f"{whose[0].upper()}{whose[1:]} have no metric {name}; they have {', '.join(metrics)}", asked)
     metric = metrics[name]
     return {
         "metric_column": metric.column,
@@ -138,12 +144,12 @@ def parse(name: str, text: str) -> Query:
     asked = {parameter for parameter in types if not parameter.startswith("metric_")}
     told = [match for line in header if (match := _PARAMETER.fullmatch(line))]
     words = [line.removeprefix("--").strip() for line in header if not _PARAMETER.fullmatch(line)]
-    if {match[1] for match in told} - {"metric"} != asked - {"metric"} or not any(words):
+    if {match[1] for match in told} - METRICS.keys() != asked - METRICS.keys() or not any(words):
         raise QueryError(
             f"sql/queries/{name}.sql: its header must describe it, and just the parameters {sorted(types)}"
         )
     parameters = (
-        Parameter(match[1], types.get(match[1], "String"), None if match[2] == "-" else match[2], match[3])
+        Parameter(match[1], types.get(match[1], "String"), {"-": None, "''": ""}.get(match[2], match[2]), match[3])
         for match in told
     )
     return Query(name, " ".join(words), tuple(parameters), sql)
