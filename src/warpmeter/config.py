@@ -5,6 +5,7 @@ Unknown keys and impossible pairs are refused with the reason. Never imported by
 
 import dataclasses
 import difflib
+import ipaddress
 import json
 import math
 import os
@@ -24,7 +25,7 @@ from pydantic_settings import (
 )
 
 from warpmeter import settings as parts
-from warpmeter.settings import Settings
+from warpmeter.settings import LOOPBACK, Settings
 
 PREFIX: Final = "WARPMETER_"
 PLACES: Final = (Path("warpmeter.toml"), Path("/etc/warpmeter/warpmeter.toml"))
@@ -33,14 +34,17 @@ MASK: Final = "********"
 GROUP: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 """It names a file of the ledger, too."""
 ENDPOINT: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
-LOOPBACK: Final = ("127.", "::1", "localhost")
+TOKEN_CHARACTERS: Final = 16
+WEB_LIMITS: Final = (
+    "writes_per_minute", "body_bytes", "query_rows", "query_bytes", "query_memory", "sql_rows", "sql_bytes",
+)  # fmt: skip
 EXPRESSIONS: Final = ("job_pattern", "job_ignore", "mount_ignore")
 SAID: Final = {"tuple_type": "it must be a list, in [ ]", "dict_type": "it must be a table, in { }"}
 """Of pydantic's words those that speak of Python."""
 PERIODS: Final = ("interval_s", "period_s")
 HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+: [ -~]*")
 URL: Final = re.compile(r"https?://[^/\s]+(/\S*)?")
-LISTED: Final = {"scrape": parts.Scrape, "schedules": parts.Schedule}
+LISTED: Final = {"scrape": parts.Scrape, "schedules": parts.Schedule, "tokens": parts.Token}
 """Settings that are lists of tables."""
 TABLES: Final = {field.name: field for field in dataclasses.fields(Settings)}
 
@@ -61,6 +65,7 @@ for _part in (
     parts.Traces,
     parts.Schedule,
     parts.Scheduler,
+    parts.Token,
     parts.Web,
 ):
     setattr(_part, "__pydantic_config__", ConfigDict(extra="forbid"))  # noqa: B010 - the type does not declare it
@@ -153,6 +158,8 @@ def _masked(part: Any) -> dict[str, Any]:
 
 
 def _masked_value(field: dataclasses.Field[Any], value: Any) -> Any:
+    if isinstance(value, tuple) and value and isinstance(value[0], parts.Token):
+        return [_masked(each) for each in value]
     if not field.metadata.get("secret") or not value:
         return value
     if isinstance(value, str) and "://" in value:
@@ -203,7 +210,7 @@ def _explain(error: ValidationError) -> str:
         where = ".".join(str(step) for step in problem["loc"])
         unknown = problem["type"] == "unexpected_keyword_argument"
         what = f"unknown key{_meant(*problem['loc'])}" if unknown else SAID.get(problem["type"], problem["msg"])
-        if where in ("agent.scrape", "scheduler.schedules"):
+        if where in ("agent.scrape", "scheduler.schedules", "web.tokens"):
             what += f"; each is a table of its own, [[{where}]] in double brackets"
         lines.append(f"{where}: {what}")
     return "the configuration cannot be used:\n  " + "\n  ".join(lines)
@@ -274,7 +281,7 @@ def _scrape_problem(scrape: parts.Scrape) -> str:
 
 
 def _refuse_ports(settings: Settings) -> None:
-    for table in ("metrics", "engine"):
+    for table in ("metrics", "engine", "web"):
         for key, port in vars(getattr(settings, table)).items():
             if key.endswith("port") and not 0 <= port <= 65535:
                 raise ConfigError(f"{table}.{key} = {port} is no port: they go to 65535")
@@ -297,6 +304,7 @@ def _refuse_impossible(settings: Settings) -> None:
         raise ConfigError("ingest.batch_bytes exceeds ingest.budget_bytes: no batch could ever close by size")
     _refuse_outputs(settings.agent, settings.metrics)
     _refuse_profiling(settings.agent, settings.traces)
+    _refuse_web(settings.web)
     if not 0 < ingest.reject_share <= 1:
         raise ConfigError("ingest.reject_share must lie in (0, 1]")
     if settings.store.insert_quorum and not settings.store.cluster:
@@ -324,6 +332,49 @@ def _refuse_profiling(agent: parts.Agent, traces: parts.Traces) -> None:
         raise ConfigError("traces.max_file_bytes must be more than 0")
     if traces.keep_days < 0 or traces.keep_bytes < 0:
         raise ConfigError("traces.keep_days and traces.keep_bytes must not be less than 0, which is no limit")
+
+
+def _refuse_web(web: parts.Web) -> None:
+    if not web.loopback and not web.guarded:
+        raise ConfigError(
+            f"web.listen {web.listen} is not loopback: anybody could look, and trace jobs; say who may with "
+            "[[web.tokens]], or with web.proxies (docs/web.md)"
+        )
+    names = [token.name for token in web.tokens]
+    for token in web.tokens:
+        if problem := _token_problem(token, names):
+            raise ConfigError(f"web.tokens {token.name!r}: {problem}")
+    if 0 < len(web.session_secret) < TOKEN_CHARACTERS:
+        raise ConfigError(f"web.session_secret is too short: give {TOKEN_CHARACTERS} characters or more")
+    if bool(web.tls_certificate) != bool(web.tls_key):
+        raise ConfigError("web.tls_certificate and web.tls_key go together")
+    for proxy in web.proxies:
+        try:
+            ipaddress.ip_network(proxy)
+        except ValueError as error:
+            raise ConfigError(f"web.proxies: {error}; give addresses or networks, e.g. 10.1.2.0/24") from error
+    _refuse_web_limits(web)
+
+
+def _token_problem(token: parts.Token, names: Sequence[str]) -> str:
+    if not ENDPOINT.fullmatch(token.name) or names.count(token.name) > 1:
+        return "give each a name of its own, of letters, digits, '.', '_' and '-'"
+    if bool(token.token) == bool(token.token_file):
+        return "give token, or token_file: one of them"
+    if token.token and len(token.token) < TOKEN_CHARACTERS:
+        return (
+            f"token is too short to be one: give {TOKEN_CHARACTERS} characters or more, e.g. of `openssl rand -hex 24`"
+        )
+    return ""
+
+
+def _refuse_web_limits(web: parts.Web) -> None:
+    for key in WEB_LIMITS:
+        if getattr(web, key) < 1:
+            raise ConfigError(f"web.{key} must be more than 0")
+    for key in ("user_header", "groups_header"):
+        if not HEADER.fullmatch(f"{getattr(web, key)}: "):
+            raise ConfigError(f"web.{key} {getattr(web, key)!r} is no name of a header")
 
 
 def _is_url(text: str) -> bool:

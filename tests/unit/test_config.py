@@ -194,3 +194,49 @@ def test_schedules_are_tables_of_their_own(tmp_path: Path) -> None:
     path.write_text('[scheduler.schedules]\nname = "nightly"\n')
     with pytest.raises(config.ConfigError, match=r"\[\[scheduler\.schedules\]\] in double brackets"):
         config.load(path)
+
+
+TOKEN = '[[web.tokens]]\nname = "ann"\nrole = "operator"\ntoken = "0123456789abcdef"\n'
+
+
+def test_the_page_leaves_this_machine_only_with_a_way_to_know_who_looks() -> None:
+    everywhere = '[web]\nlisten = "0.0.0.0"\n'
+    with pytest.raises(config.ConfigError, match=r"not loopback.*web\.tokens"):
+        config.load(write(everywhere))
+    assert config.load(write(everywhere + TOKEN)).web.guarded
+    assert config.load(write(everywhere + 'proxies = ["10.1.2.3"]\n')).web.guarded
+
+
+def test_tokens_of_the_page_come_from_a_file_or_a_variable_and_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = config.load(write(TOKEN))
+    monkeypatch.setenv("WARPMETER_WEB__TOKENS", '[{"name": "bob", "token": "fedcba9876543210"}]')
+    told = config.load(write(TOKEN))
+    assert [(token.name, token.role) for token in (*kept.web.tokens, *told.web.tokens)] == [
+        ("ann", "operator"),
+        ("bob", "viewer"),
+    ]
+    for each in (kept, told):
+        said = f"{config.shown(each)} {each}"
+        assert "0123456789abcdef" not in said
+        assert "fedcba9876543210" not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('[[web.tokens]]\nname = "ann"\n', "token, or token_file"),
+        ('[[web.tokens]]\nname = "ann"\ntoken = "short"\n', "too short"),
+        ('[[web.tokens]]\nname = "a b"\ntoken = "0123456789abcdef"\n', "name"),
+        (TOKEN + TOKEN, "name of its own"),
+        ('[[web.tokens]]\nname = "ann"\nrole = "root"\ntoken = "0123456789abcdef"\n', "viewer"),
+        ('[web]\nproxies = ["proxy.local"]\n', "addresses or networks"),
+        ('[web]\ntls_key = "/k"\n', "go together"),
+        ('[web]\nuser_header = "X User"\n', "no name of a header"),
+        ("[web]\nport = 70000\n", "no port"),
+        ("[web]\nsql_rows = 0\n", "more than 0"),
+        ('[web]\nsession_secret = "abc"\n', "too short"),
+    ],
+)
+def test_impossible_settings_of_the_page_are_refused(text: str, why: str) -> None:
+    with pytest.raises(config.ConfigError, match=why):
+        config.load(write(text))
