@@ -12,9 +12,10 @@ from typing import Final
 from confluent_kafka import KafkaException
 
 from warpmeter import bus, launch, log, retention, selfmetrics
+from warpmeter.captures.reading import Events, ReadingError
 from warpmeter.registry import RegistryError
 from warpmeter.scheduler.analyst import Analyst
-from warpmeter.scheduler.reading import Events, ReadingError, Requests
+from warpmeter.scheduler.reading import Requests
 from warpmeter.scheduler.resolving import resolve
 from warpmeter.scheduler.saying import Voice
 from warpmeter.scheduler.service import Ports, ScheduleError, Service, Timer

@@ -18,10 +18,10 @@ from typing import Any, Final
 from warpmeter import launch, log
 from warpmeter.analysis.capture import Document, capture
 from warpmeter.analysis.workers import BASE, TIMES
+from warpmeter.captures.ranks import Event
 from warpmeter.landing import LandingError
 from warpmeter.loading import Known, Loading, Target, said
 from warpmeter.scheduler.analyst import FOUND, TRACES
-from warpmeter.scheduler.ranks import Event
 from warpmeter.schemas.generated.capture_events_pb2 import Envelope
 from warpmeter.settings import Settings
 from warpmeter.store import ClickHouseError, cause

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from warpmeter import launch, log
+from warpmeter.captures.ranks import Event
 from warpmeter.scheduler.capture import Analyse
-from warpmeter.scheduler.ranks import Event
 from warpmeter.schemas.generated.capture_events_pb2 import Envelope
 from warpmeter.settings import Settings
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
-from warpmeter.scheduler import wishes
-from warpmeter.scheduler.ranks import Event, Rank
+from warpmeter.captures import wishes
+from warpmeter.captures.ranks import Event, Rank
+from warpmeter.captures.wishes import Command, Request
 from warpmeter.scheduler.round import Round, Said, Target
-from warpmeter.scheduler.wishes import Command, Request
 from warpmeter.settings import Scheduler
 
 ROUNDS_IN_VAIN: Final = 5

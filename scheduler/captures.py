@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from warpmeter.captures.ranks import Event
+from warpmeter.captures.wishes import Request
 from warpmeter.scheduler.capture import Capture, Resolved, Turn
-from warpmeter.scheduler.ranks import Event
-from warpmeter.scheduler.wishes import Request
 from warpmeter.settings import Scheduler
 
 REMEMBERED_S: Final = 3600.0

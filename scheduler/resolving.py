@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
+from warpmeter.captures.wishes import Request
 from warpmeter.scheduler.capture import Resolved
 from warpmeter.scheduler.round import Target
-from warpmeter.scheduler.wishes import Request
 from warpmeter.settings import Store
 from warpmeter.store import ClickHouseError, Client, cause, client, code
 

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from warpmeter.scheduler import clocks, wishes
-from warpmeter.scheduler.ranks import Event, Host, Rank
-from warpmeter.scheduler.wishes import Command, Request
+from warpmeter.captures import wishes
+from warpmeter.captures.ranks import Event, Rank
+from warpmeter.captures.wishes import Command, Request
+from warpmeter.scheduler import clocks
+from warpmeter.scheduler.hosts import Host
 from warpmeter.settings import Scheduler
 
 QUIET_S: Final = 0.5

@@ -5,12 +5,11 @@ from typing import Final
 
 from google.protobuf.message import Message
 
-from warpmeter import bus, wire
-from warpmeter.registry import Registry
+from warpmeter.captures.asking import REQUESTS, Sender
+from warpmeter.captures.ranks import Event
+from warpmeter.captures.wishes import Request
 from warpmeter.scheduler.capture import Turn
-from warpmeter.scheduler.ranks import Event
-from warpmeter.scheduler.wishes import Request
-from warpmeter.schemas.topics import TOPICS, Topic
+from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Kafka
 
 COMMANDS: Final = TOPICS["capture-commands"]
@@ -27,16 +26,14 @@ class Voice:
     """
 
     def __init__(self, kafka: Kafka) -> None:
-        self._kafka = kafka
-        self._producer = bus.producer(kafka, {"linger.ms": 2}, logger=bus.logger("scheduler"))
-        self._registry = Registry(kafka.schema_registry_url, kafka.topic_prefix) if kafka.schema_registry_url else None
+        self._sender = Sender(kafka, "scheduler")
 
     def say(self, turn: Turn) -> None:
         """Commands, and when the broker has them, events."""
         for command in turn.commands:
-            self._put(COMMANDS, command.host, [command])
+            self._sender.put(COMMANDS, command.host, [command])
         if turn.commands:
-            self._producer.flush(FLUSH_S)
+            self._sender.flush(FLUSH_S)
         self.tell(turn.events)
 
     def tell(self, events: Sequence[Event]) -> None:
@@ -46,18 +43,11 @@ class Voice:
             by_capture.setdefault(event.capture_id, []).append(event)
         for capture_id, rows in by_capture.items():
             for first in range(0, len(rows), ROWS):
-                self._put(TOPICS["capture-events"], capture_id, rows[first : first + ROWS])
+                self._sender.put(TOPICS["capture-events"], capture_id, rows[first : first + ROWS])
         if by_capture:
-            self._producer.flush(FLUSH_S)
+            self._sender.flush(FLUSH_S)
 
     def request(self, request: Request) -> bool:
         """A request, as anybody makes one; whether the broker has it."""
-        self._put(TOPICS["capture-requests"], request.capture_id, [request])
-        return bool(self._producer.flush(FLUSH_S) == 0)
-
-    def _put(self, topic: Topic, key: str, rows: Sequence[Message]) -> None:
-        sent = wire.pack(topic, key, rows)
-        frame = b"" if self._registry is None else self._registry.frame(topic)
-        name = topic.full_name(self._kafka.topic_prefix)
-        self._producer.produce(name, frame + sent.value, sent.key, headers=list(sent.headers))
-        self._producer.poll(0)
+        self._sender.put(REQUESTS, request.capture_id, [request])
+        return self._sender.flush(FLUSH_S)

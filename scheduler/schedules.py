@@ -27,10 +27,10 @@ from apscheduler.triggers.interval import IntervalTrigger
 from sqlalchemy.exc import SQLAlchemyError
 
 from warpmeter import log
+from warpmeter.captures import wishes
+from warpmeter.captures.wishes import Request
 from warpmeter.clock import moment
-from warpmeter.scheduler import wishes
 from warpmeter.scheduler.service import ScheduleError
-from warpmeter.scheduler.wishes import Request
 from warpmeter.settings import Schedule, Scheduler
 
 SINCE: Final = datetime(2020, 1, 1, tzinfo=UTC)

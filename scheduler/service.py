@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
 
 from warpmeter import log, selfmetrics
+from warpmeter.captures.ranks import Event
+from warpmeter.captures.reading import Events
+from warpmeter.captures.wishes import Request
 from warpmeter.scheduler.capture import Analyse, Resolve, Resolved, Turn
 from warpmeter.scheduler.captures import Captures
-from warpmeter.scheduler.ranks import Event
-from warpmeter.scheduler.reading import Events, Requests
+from warpmeter.scheduler.reading import Requests
 from warpmeter.scheduler.saying import Voice
-from warpmeter.scheduler.wishes import Request
 from warpmeter.settings import Scheduler
 
 WAIT_S: Final = 0.05

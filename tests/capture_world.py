@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from warpmeter.captures import FINAL
+from warpmeter.captures.ranks import Event
+from warpmeter.captures.wishes import Command, Request
 from warpmeter.scheduler.capture import Analyse, Resolved
 from warpmeter.scheduler.captures import Captures
-from warpmeter.scheduler.ranks import Event
 from warpmeter.scheduler.round import Target
-from warpmeter.scheduler.wishes import Command, Request
 from warpmeter.settings import Scheduler
 
 T0: Final = 1_800_000_000.0

@@ -14,10 +14,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from tests.brokers.process import tail
 from tests.wait import until
 from warpmeter import bus, launch, wire
+from warpmeter.captures.ranks import Event
+from warpmeter.captures.wishes import Command, Request
 from warpmeter.scheduler.capture import Turn
-from warpmeter.scheduler.ranks import Event
 from warpmeter.scheduler.saying import Voice
-from warpmeter.scheduler.wishes import Command, Request
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Kafka, Settings
 

@@ -18,8 +18,8 @@ from tests.real.up import warpmeter
 from tests.scheduler_process import Agents, SchedulerProcess
 from tests.wait import until
 from warpmeter import topics
-from warpmeter.scheduler.ranks import Event
-from warpmeter.scheduler.wishes import Command
+from warpmeter.captures.ranks import Event
+from warpmeter.captures.wishes import Command
 from warpmeter.settings import Kafka, Log, Metrics, Scheduler, Settings, Store
 
 pytestmark = [pytest.mark.timeout(200), pytest.mark.long]

@@ -14,9 +14,9 @@ from tests.engine import EngineServer
 from tests.ingest_process import migrated, store_settings
 from tests.tables import ask
 from tests.wait import until
+from warpmeter.captures.ranks import Event
 from warpmeter.scheduler.analyst import Analyst
 from warpmeter.scheduler.capture import Analyse
-from warpmeter.scheduler.ranks import Event
 from warpmeter.settings import Log, Scheduler, Settings
 
 pytestmark = pytest.mark.timeout(180)

@@ -10,9 +10,9 @@ import pytest
 from tests.engine import EngineServer
 from tests.ingest_process import migrated, store_settings
 from tests.tables import land, row
+from warpmeter.captures.wishes import Request
 from warpmeter.scheduler.resolving import resolve
 from warpmeter.scheduler.round import Target
-from warpmeter.scheduler.wishes import Request
 from warpmeter.settings import Store
 
 URL = "job_id IN (SELECT * FROM url('http://127.0.0.1:9/', 'CSV', 'a String'))"

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.capture_world import LIMITS, T0, Agent, Process, World, on
-from warpmeter.captures import REASONS
-from warpmeter.scheduler import wishes
+from warpmeter.captures import REASONS, wishes
+from warpmeter.captures.ranks import Event
 from warpmeter.scheduler.capture import Resolved
-from warpmeter.scheduler.ranks import Event
 from warpmeter.scheduler.round import SLACK_S
 
 

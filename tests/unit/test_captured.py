@@ -7,11 +7,14 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from warpmeter.captures import amounts
+from warpmeter.captures.asking import request
+from warpmeter.captures.progress import Progress, target, what
+from warpmeter.captures.ranks import Event
+from warpmeter.captures.wishes import Request, objection
 from warpmeter.cli import capturing, common
 from warpmeter.cli.app import app
-from warpmeter.cli.captured import Progress, target, what
-from warpmeter.scheduler.ranks import Event
-from warpmeter.scheduler.wishes import Request, objection
+from warpmeter.cli.captured import lines
 from warpmeter.settings import Scheduler
 
 LIMITS = Scheduler()
@@ -45,9 +48,9 @@ def test_a_capture_of_all_is_whole_whatever_comes_twice_or_late() -> None:
     assert (progress.state, progress.whole, len(progress.captured)) == ("running", False, 2)
     progress.hear(ENDED)
     assert (progress.state, progress.whole) == ("ended", True)
-    assert [line[2:4] for line in progress.lines()] == [(0, 100), (1, 101)]
-    assert [str(line[4]) for line in progress.lines()] == ["analysed", "captured"]
-    assert progress.lines()[0][5] == "2KiB at /store/a.gz"
+    assert [line[2:4] for line in lines(progress)] == [(0, 100), (1, 101)]
+    assert [str(line[4]) for line in lines(progress)] == ["analysed", "captured"]
+    assert lines(progress)[0][5] == "2KiB at /store/a.gz"
     assert progress.summary() == "ended: 2 of 2 processes captured"
 
 
@@ -62,7 +65,7 @@ def test_a_capture_of_all_is_whole_whatever_comes_twice_or_late() -> None:
 def test_who_has_no_trace_is_told_with_the_reason(odd: Event, whole: bool) -> None:
     progress = heard(event("requested", 0), rank("captured", 0, url="/store/a.gz", bytes=1), odd, ENDED)
     assert progress.whole is whole
-    assert progress.lines()[1][5] == f"{odd.reason}: {odd.why}"
+    assert lines(progress)[1][5] == f"{odd.reason}: {odd.why}"
     assert {"rank": 0, "url": "/store/a.gz"}.items() <= progress.document()["ranks"][0].items()
 
 
@@ -95,11 +98,11 @@ def test_on_a_terminal_a_table_changes_and_goes(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_people_write() -> None:
-    assert [capturing.milliseconds(text) for text in ("500ms", "2s", "1.5m", "1h")] == [500, 2000, 90_000, 3_600_000]
-    assert [capturing.seconds(text) for text in ("500ms", "2s")] == [1, 2]
-    assert [capturing.size(text) for text in ("1KB", "2GiB", "7", "1.5M")] == [1024, 2 << 30, 7, 3 << 19]
+    assert [amounts.milliseconds(text) for text in ("500ms", "2s", "1.5m", "1h")] == [500, 2000, 90_000, 3_600_000]
+    assert [amounts.seconds(text) for text in ("500ms", "2s")] == [1, 2]
+    assert [amounts.size(text) for text in ("1KB", "2GiB", "7", "1.5M")] == [1024, 2 << 30, 7, 3 << 19]
     for read, bad in (
-        (capturing.milliseconds, ("", "5", "0s", "-1s", "x")), (capturing.size, ("", "x", "1 Y")),
+        (amounts.milliseconds, ("", "5", "0s", "-1s", "x")), (amounts.size, ("", "x", "1 Y")),
     ):  # fmt: skip
         for text in bad:
             with pytest.raises(ValueError, match="write"):
@@ -107,7 +110,7 @@ def test_what_people_write() -> None:
 
 
 def test_requests_name_who_asks_and_what_is_meant() -> None:
-    asked = capturing.request("start", job_id="4711", hosts=["ant"], duration_ms=500, shapes=True, count=3)
+    asked = request("start", capturing.me(), job_id="4711", hosts=["ant"], duration_ms=500, shapes=True, count=3)
     assert objection(asked) == ""
     assert "@" in asked.requested_by
     assert (target(asked), what(asked)) == ("job 4711; ant", "500ms, 3 times, shapes")

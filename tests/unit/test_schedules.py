@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.wait import until
+from warpmeter.captures.wishes import Request
 from warpmeter.scheduler.schedules import Schedules, objection, put_off_s, trigger, weekdays
 from warpmeter.scheduler.service import ScheduleError
-from warpmeter.scheduler.wishes import Request
 from warpmeter.settings import Schedule, Scheduler
 
 HOURLY = Schedule("hourly", cron="0 * * * *", job="j", duration_ms=500)

@@ -2,16 +2,13 @@
 
 import getpass
 import hashlib
-import re
-import secrets
 import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -19,13 +16,14 @@ from rich.live import Live
 from rich.table import Table
 
 from warpmeter import rows, tail
+from warpmeter.captures import wishes
+from warpmeter.captures.asking import Asker, NotTakenError, request
+from warpmeter.captures.progress import Progress
+from warpmeter.captures.ranks import Event
+from warpmeter.captures.reading import Events, ReadingError
+from warpmeter.captures.wishes import Request
 from warpmeter.cli import common
-from warpmeter.cli.captured import COLUMNS, LIST, Progress, listed
-from warpmeter.scheduler import wishes
-from warpmeter.scheduler.ranks import Event
-from warpmeter.scheduler.reading import Events, ReadingError
-from warpmeter.scheduler.saying import Voice
-from warpmeter.scheduler.wishes import Request
+from warpmeter.cli.captured import COLUMNS, LIST, lines, listed
 from warpmeter.settings import Kafka, Scheduler, Settings, Traces
 
 SCHEDULER_S: Final = 30.0
@@ -33,9 +31,6 @@ SCHEDULER_S: Final = 30.0
 SLACK_S: Final = 30.0
 WAIT_S: Final = 0.2
 CHUNK: Final = 1 << 20
-DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-UNITS_MS: Final[Mapping[str, int]] = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.I)
 CONTINUE: Final = "it goes on without this command: `warpmeter captures show {0}` tells, `captures cancel {0}` ends it"
 
 
@@ -43,40 +38,13 @@ class CaptureError(Exception):
     """A capture cannot be asked for or followed; the message says why and what to do."""
 
 
-def milliseconds(text: str) -> int:
-    """`500ms`, `2s`, `10m`, `1h`; raises ValueError for anything else."""
-    found = DURATION.fullmatch(text.strip())
-    if found is None or (value := round(float(found[1]) * UNITS_MS[found[2]])) <= 0:
-        raise ValueError(f"{text!r} is no length of time; write 500ms, 2s, 10m or 1h")
-    return value
-
-
-def seconds(text: str) -> int:
-    """The same in whole seconds, rounded up."""
-    return -(-milliseconds(text) // 1000)
-
-
-def size(text: str) -> int:
-    """`500MB`, `20GiB` (both binary) as bytes; raises ValueError for anything else."""
-    found = SIZE.fullmatch(text.strip())
-    if found is None:
-        raise ValueError(f"{text!r} is no size; write 500MB or 20GB")
-    return int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " "))
-
-
-def request(action: str, capture_id: str = "", **wanted: Any) -> Request:
-    """A request of this user, now. A new capture is named by the time, so that names sort as captures do."""
-    now = time.time()
-    name = capture_id or f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
-    by = f"{_user()}@{socket.gethostname()}"
-    return Request(capture_id=name, ts=round(now, 3), action=action, requested_by=by, **wanted)
-
-
-def _user() -> str:
+def me() -> str:
+    """Who asks: this user, at this host."""
     try:
-        return getpass.getuser()
+        name = getpass.getuser()
     except (KeyError, OSError):  # a user id without a name
-        return "unknown"
+        name = "unknown"
+    return f"{name}@{socket.gethostname()}"
 
 
 def patience_s(asked: Request, limits: Scheduler) -> float:
@@ -95,7 +63,9 @@ class Follower:
     tick: Callable[[], None] = lambda: None
 
     def ask(self, asked: Request, wait: bool, until_begun_s: float = SCHEDULER_S) -> None:
-        """Write the request, and with `wait` follow to the end. Raises CaptureError, KafkaException, ReadingError."""
+        """Write the request, and with `wait` follow to the end. Raises CaptureError, NotTakenError, KafkaException,
+        ReadingError.
+        """
         if not wait:
             self._send(asked)
             return
@@ -106,9 +76,7 @@ class Follower:
             self._follow(asked, events, until_begun_s)
 
     def _send(self, asked: Request) -> None:
-        if not Voice(self.settings.kafka).request(asked):
-            where = self.settings.kafka.bootstrap_servers
-            raise CaptureError(f"Kafka at {where} did not take the request; is it up?")
+        Asker(self.settings.kafka, "capture").ask(asked)
 
     def _follow(self, asked: Request, events: Events, until_begun_s: float) -> None:
         began = heard = time.monotonic()
@@ -135,7 +103,7 @@ class Follower:
     def _give_up(self, asked: Request) -> None:
         """Nobody answers: take a new capture back, for nobody waits for it any more."""
         if asked.action == "start":
-            Voice(self.settings.kafka).request(request("cancel", asked.capture_id))
+            self._send(request("cancel", me(), asked.capture_id))
         raise CaptureError(
             "no scheduler answers: start one (`warpmeter schedule`; `warpmeter up` has one); the request is taken back"
         )
@@ -172,7 +140,7 @@ def _table(progress: Progress) -> Table:
     table = Table(title=f"{progress.capture_id}: {_standing(progress)}", title_justify="left")
     for column in COLUMNS:
         table.add_column(column, overflow="fold")
-    for line in progress.lines():
+    for line in lines(progress):
         table.add_row(*(common.cell(each) for each in line))
     return table
 
@@ -217,7 +185,7 @@ def _asked(asked: Request, as_json: bool) -> None:
 
 def print_one(progress: Progress) -> None:
     """Its ranks, what is odd, and how it stands."""
-    common.print_table(progress.capture_id, COLUMNS, progress.lines())
+    common.print_table(progress.capture_id, COLUMNS, lines(progress))
     for why in progress.warnings.values():
         common.err.print(f"[yellow]![/] {common.printable(why)}", highlight=False, soft_wrap=True)
     common.err.print(common.printable(progress.summary()), markup=False, highlight=False, soft_wrap=True)
@@ -314,7 +282,7 @@ def end(settings: Settings, capture_id: str, action: str, wait: bool, as_json: b
     """Cancel it, or let it end after the round that goes on; the exit status. Raises as `one` and Follower.ask do."""
     progress = one(settings.kafka, capture_id)
     if progress.ended is None:
-        asked = request(action, capture_id)
+        asked = request(action, me(), capture_id)
         waits = Request() if progress.request is None else progress.request
         follower = Follower(settings, progress.hear)
         if wait:
@@ -328,4 +296,4 @@ def end(settings: Settings, capture_id: str, action: str, wait: bool, as_json: b
     return 0
 
 
-EXPECTED: Final = (CaptureError, ReadingError, tail.TailError)
+EXPECTED: Final = (CaptureError, NotTakenError, ReadingError, tail.TailError)

@@ -107,20 +107,22 @@ def capture(
     """
     from confluent_kafka import KafkaException
 
+    from warpmeter.captures import amounts, wishes
+    from warpmeter.captures.asking import request
     from warpmeter.cli import capturing
-    from warpmeter.scheduler import wishes
 
     settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers})
     hosts = list(host or ([settings.agent.host] if pid else []))
     try:
-        asked = capturing.request(
-            "start", name=name, job_id=job or "", hosts=hosts, pids=pid or [], where=where, process_limit=limit,
-            duration_ms=capturing.milliseconds(duration) if duration else 0 if iterations else 500,
-            iterations=iterations, iteration_roundup=roundup, warmup_s=_read(warmup, capturing.seconds),
+        asked = request(
+            "start", capturing.me(), name=name, job_id=job or "", hosts=hosts, pids=pid or [], where=where,
+            process_limit=limit,
+            duration_ms=amounts.milliseconds(duration) if duration else 0 if iterations else 500,
+            iterations=iterations, iteration_roundup=roundup, warmup_s=_read(warmup, amounts.seconds),
             warmup_iterations=warmup_iterations, shapes=shapes, memory=memory, stacks=stacks, flops=flops,
             modules=modules, activities=activity or [], mode="continuous" if every else "trace", count=count,
-            interval_s=_read(every, capturing.seconds), max_count=max_count,
-            max_bytes=_read(max_bytes, capturing.size), max_seconds=_read(max_time, capturing.seconds),
+            interval_s=_read(every, amounts.seconds), max_count=max_count,
+            max_bytes=_read(max_bytes, amounts.size), max_seconds=_read(max_time, amounts.seconds),
         )  # fmt: skip
     except ValueError as error:
         common.fail(str(error), 2)

@@ -1,5 +1,7 @@
 """What a request asks for: whether it can be carried out, and how long each part of it may take. Pure."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from warpmeter.schemas.generated.capture_commands_pb2 import Envelope as Commands
@@ -26,25 +28,45 @@ _TRACING: Final = (
 )  # fmt: skip
 
 
-def objection(request: Request) -> str:
-    """Why a request cannot be carried out as it stands, '' when it can."""
-    continuous = request.mode == "continuous"
+@dataclass(frozen=True)
+class Objection:
+    """What is wrong with a request: the field to blame, and why."""
+
+    field: str
+    why: str
+
+
+def objections(request: Request) -> Iterator[Objection]:
+    """Why a request cannot be carried out as it stands; nothing when it can."""
+    mode, continuous = request.mode, request.mode == "continuous"
+    much = "iterations" if request.iterations else "duration_ms"
     checks = (
-        (request.mode not in ("", "trace", "continuous"), f"mode {request.mode!r} is none: trace or continuous"),
-        (not _has_target(request), "it names no target: a job, hosts, or pids on one host"),
-        (bool(request.pids) and len(request.hosts) != 1, "pids are of one host: name it, and no other"),
         (
-            bool(request.duration_ms) == bool(request.iterations),
-            "give either a duration or iterations",
+            request.mode not in ("", "trace", "continuous"),
+            "mode",
+            f"mode {mode!r} is none: trace or continuous",
         ),
+        (not _has_target(request), "job_id", "it names no target: a job, hosts, or pids on one host"),
+        (bool(request.pids) and len(request.hosts) != 1, "pids", "pids are of one host: name it, and no other"),
+        (bool(request.duration_ms) == bool(request.iterations), much, "give either a duration or iterations"),
         (
             request.duration_ms > LONGEST_TRACE_MS,
+            "duration_ms",
             f"a trace may take {LONGEST_TRACE_MS // 1000} s",
         ),
-        (request.memory and request.iterations > 0, "memory is traced over a duration, not over iterations"),
-        (continuous and not request.interval_s, "a continuous capture needs interval_s"),
+        (
+            request.memory and request.iterations > 0,
+            "memory",
+            "memory is traced over a duration, not over iterations",
+        ),
+        (continuous and not request.interval_s, "interval_s", "a continuous capture needs interval_s"),
     )
-    return next((why for wrong, why in checks if wrong), "")
+    return (Objection(field, why) for wrong, field, why in checks if wrong)
+
+
+def objection(request: Request) -> str:
+    """The first of them in words, '' when there is none."""
+    return next((each.why for each in objections(request)), "")
 
 
 def _has_target(request: Request) -> bool:

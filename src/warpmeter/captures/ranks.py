@@ -1,10 +1,9 @@
-"""What is known of one process, and of one host, in one round of a capture: states only go forward."""
+"""What is known of one process in one round of a capture: states only go forward. Pure."""
 
 from dataclasses import dataclass, field
 from typing import Final
 
 from warpmeter.captures import FINAL
-from warpmeter.scheduler.clocks import Skew
 from warpmeter.schemas.generated.capture_events_pb2 import Envelope
 
 Event = Envelope.CaptureEvent
@@ -50,28 +49,3 @@ class Rank:
 
 def _place(state: str) -> int:
     return FORWARD.index(state) if state else -1
-
-
-@dataclass
-class Host:
-    """One host. `looked_at`: it was asked; `given_up`: nothing is waited for there.
-
-    `nothing`: what its agent says in place of processes; `lost`: what it says of all that were told to start.
-    """
-
-    ranks: dict[int, Rank] = field(default_factory=dict)
-    looked_at: float | None = None
-    answered_at: float | None = None
-    given_up: bool = False
-    nothing: Event | None = None
-    lost: Event | None = None
-    skew: Skew | None = None
-    skew_told: bool = False
-
-    @property
-    def open(self) -> bool:
-        """Something is waited for: a word on each that was told to start, else on whether there is any."""
-        decided = [rank for rank in self.ranks.values() if rank.told or rank.final]
-        if decided:
-            return any(not rank.final for rank in decided)
-        return self.looked_at is not None and not self.given_up

@@ -1,0 +1,100 @@
+"""Asking for captures: a request, and its way onto the bus, acknowledged."""
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Message as KafkaMessage
+from google.protobuf.message import Message
+
+from warpmeter import bus, wire
+from warpmeter.captures.wishes import Request
+from warpmeter.registry import Registry, RegistryError
+from warpmeter.schemas.topics import TOPICS, Topic
+from warpmeter.settings import Kafka
+
+REQUESTS: Final = TOPICS["capture-requests"]
+TAKEN_S: Final = 10.0
+"""A broker that is there takes a request in milliseconds."""
+Delivered = Callable[[KafkaError | None, KafkaMessage], None]
+
+
+class NotTakenError(Exception):
+    """The bus did not take a request, and will not take it later either; the message says why."""
+
+
+class Sender:
+    """Rows onto the bus: packed and, where a Schema Registry is set, framed. Threads may share it.
+
+    `part`: whose log has librdkafka's lines. Raises KafkaException for options that librdkafka refuses.
+    """
+
+    def __init__(self, kafka: Kafka, part: str, extra: Mapping[str, bus.Value] | None = None) -> None:
+        self._prefix = kafka.topic_prefix
+        self._producer = bus.producer(kafka, {"linger.ms": 2, **(extra or {})}, logger=bus.logger(part))
+        self._registry = Registry(kafka.schema_registry_url, kafka.topic_prefix) if kafka.schema_registry_url else None
+
+    def put(self, topic: Topic, key: str, rows: Sequence[Message], delivered: Delivered | None = None) -> None:
+        """One message; `delivered` is called from a later `poll` or `flush`. Raises RegistryError, KafkaException."""
+        sent = wire.pack(topic, key, rows)
+        frame = b"" if self._registry is None else self._registry.frame(topic)
+        name = topic.full_name(self._prefix)
+        self._producer.produce(
+            name, frame + sent.value, sent.key, headers=list(sent.headers), on_delivery=delivered or _nothing
+        )
+        self._producer.poll(0)
+
+    def poll(self, wait_s: float) -> None:
+        """Hear from the broker, waiting so long for its next word."""
+        self._producer.poll(wait_s)
+
+    def flush(self, within_s: float) -> bool:
+        """Whether the broker has all of it within so long."""
+        return bool(self._producer.flush(within_s) == 0)
+
+
+def _nothing(_error: KafkaError | None, _message: KafkaMessage) -> None:
+    pass
+
+
+class Asker:
+    """Asks for captures. What was not taken in time is dropped: nothing is begun that its asker has given up."""
+
+    def __init__(self, kafka: Kafka, part: str) -> None:
+        self._where = kafka.bootstrap_servers
+        self._sender = Sender(kafka, part, {"message.timeout.ms": int(TAKEN_S * 1000)})
+
+    def ask(self, asked: Request) -> None:
+        """Returns once the broker has it; raises NotTakenError."""
+        self.put(REQUESTS, asked.capture_id, asked)
+
+    def put(self, topic: Topic, key: str, row: Message) -> None:
+        """The same for one row of any topic."""
+        done, problems = threading.Event(), list[str]()
+
+        def delivered(error: KafkaError | None, _: KafkaMessage) -> None:
+            if error is not None:
+                problems.append(error.str())
+            done.set()
+
+        try:
+            self._sender.put(topic, key, [row], delivered)
+        except (KafkaException, BufferError, RegistryError) as error:
+            raise NotTakenError(f"{topic.name} could not be written: {error}") from error
+        until = time.monotonic() + TAKEN_S + 1
+        while not done.is_set() and time.monotonic() < until:
+            self._sender.poll(0.05)
+        if problems or not done.is_set():
+            why = problems[0] if problems else "no answer"
+            raise NotTakenError(f"Kafka at {self._where} did not take the request; is it up? ({why})")
+
+
+def request(action: str, by: str, capture_id: str = "", **wanted: Any) -> Request:
+    """A request of somebody, now. A new capture is named by the time, so that names sort as captures do."""
+    now = time.time()
+    name = capture_id or f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+    return Request(capture_id=name, ts=round(now, 3), action=action, requested_by=by, **wanted)
