@@ -1,22 +1,54 @@
-"""What is around every page: name, links, time picker, theme."""
+"""What is around every page: the bar with its links, the time picker, the theme, and the one style sheet."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Final
 
-from nicegui import ui
+from nicegui import context, ui
+from nicegui.elements.mixins.text_element import TextElement
 
-LINKS: Final = {"overview": ("/", "Overview"), "profiling": ("/profiling", "Profiling")}
-STYLE: Final = Path(__file__).parent.parent / "lib" / "warpmeter.css"
+from warpmeter.web.panels.picker import Picker
+from warpmeter.web.panels.topbar import Topbar
+
+LINKS: Final = (
+    ("overview", "/", "Overview"),
+    ("hosts", "/hosts", "Hosts"),
+    ("jobs", "/jobs", "Jobs"),
+    ("profiling", "/profiling", "Profiling"),
+    ("sql", "/sql", "SQL"),
+)
+"""Key, address and name of the pages that stand in the bar."""
+STYLES: Final = Path(__file__).parent.parent / "lib"
 
 
 @contextmanager
-def frame(here: str) -> Iterator[None]:
-    """The page's content goes inside; `here` is the key of its link."""
-    ui.add_css(STYLE)
-    with ui.element("header").classes("wm-head"), ui.element("nav").props('aria-label="Pages"'):
-        for key, (address, name) in LINKS.items():
-            ui.link(name, address).classes("wm-here" if key == here else "")
-    with ui.element("main").classes("wm-main"):
+def frame(here: str, heading: str, *, window: bool = True) -> Iterator[None]:
+    """The page's content goes inside: a grid of panels under `heading`, the page's h1.
+
+    `here` is the key of the page's link; without `window` there is no time picker, for pages that need none.
+    """
+    ui.add_css(f"{style()}\n:root {{ color-scheme: {_scheme()}; }}")
+    with ui.element("header").classes("wm-head"):
+        Topbar(LINKS, here)
+    with ui.element("main").classes("wm-main").props("id=content tabindex=-1"):
+        with ui.element("div").classes("wm-title"):
+            TextElement(tag="h1", text=heading)
+            if window:
+                Picker()
         yield
+
+
+@cache
+def style() -> str:
+    """All style sheets of `web/lib`, the common one first."""
+    first = STYLES / "warpmeter.css"
+    return "\n".join(path.read_text() for path in [first, *sorted(set(STYLES.glob("*.css")) - {first})])
+
+
+def _scheme() -> str:
+    """The theme that the address or the cookie names, so that no page flashes in the wrong colours."""
+    request = context.client.request
+    name = request.query_params.get("theme") or request.cookies.get("wm-theme")
+    return name if name in ("dark", "light") else "light dark"

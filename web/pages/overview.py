@@ -6,5 +6,5 @@ from warpmeter.web.panels.heatmap import Heatmap
 
 def show() -> None:
     """The whole fleet over the chosen window."""
-    with frame("overview"):
+    with frame("overview", "Overview"):
         Heatmap("/api/v1/heatmap", title="GPUs")

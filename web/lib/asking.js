@@ -1,0 +1,103 @@
+// Fetching: one request for panels that need the same answer, cancelled when nobody waits for it any more.
+
+import { chosen, onChosen } from "./address.js";
+
+const KEPT_MS = 800; // an answer serves panels that ask the same within this, so that a page's panels share it
+const flights = new Map();
+
+export function addressOf(source, parameters = {}) {
+  const url = new URL(source, location.origin);
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value !== null && value !== undefined && value !== "") url.searchParams.set(name, value);
+  }
+  return url;
+}
+
+// What the API answers, as JSON. Rejects with an Error that says why, or with an AbortError once `signal` is.
+export function ask(source, parameters = {}, { signal } = {}) {
+  const key = `${addressOf(source, parameters)}`;
+  const flight = flights.get(key) ?? depart(key);
+  flight.waiting += 1;
+  return new Promise((resolve, reject) => {
+    flight.answer.then(resolve, reject);
+    signal?.addEventListener("abort", () => leave(key, flight, reject), { once: true });
+  });
+}
+
+function depart(key) {
+  const abort = new AbortController();
+  const flight = { waiting: 0, landed: false, abort, answer: read(key, { signal: abort.signal }) };
+  const forget = () => flights.get(key) === flight && flights.delete(key);
+  flight.answer.then(() => setTimeout(forget, KEPT_MS), forget).finally(() => (flight.landed = true));
+  flights.set(key, flight);
+  return flight;
+}
+
+function leave(key, flight, reject) {
+  flight.waiting -= 1;
+  if (flight.waiting === 0 && !flight.landed) {
+    flights.delete(key);
+    flight.abort.abort();
+  }
+  reject(new DOMException("nobody waits for it", "AbortError"));
+}
+
+async function read(url, options) {
+  const answer = await fetch(url, { ...options, headers: { accept: "application/json", ...options.headers } });
+  const body = answer.status === 204 ? {} : await answer.json().catch(() => ({}));
+  if (answer.ok) return body;
+  throw Object.assign(new Error(reason(body) || `${answer.status} ${answer.statusText}`), { status: answer.status, body });
+}
+
+// What an error's body says, as one sentence.
+function reason({ detail }) {
+  if (!Array.isArray(detail)) return detail;
+  return detail.map(({ loc = [], msg }) => [loc.slice(1).join("."), msg].filter(Boolean).join(": ")).join("; ");
+}
+
+let session;
+export const whoAmI = () => (session ??= ask("/api/v1/session").catch(() => (session = undefined) ?? {}));
+
+// Ask for a change. The session's token goes along, which is how the API knows that one of its own pages asks.
+export async function send(source, body, method = "POST") {
+  const { csrf } = await whoAmI();
+  const headers = { "content-type": "application/json", ...(csrf ? { "x-csrf-token": csrf } : {}) };
+  return read(`${addressOf(source)}`, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+}
+
+// Fetch now, when one of `names` changes in the address, and when the page refreshes; with `element`, only once that
+// is nearly in sight. `source` may be a function of what is chosen. Returns how to stop.
+export function follow(source, names, draw, fail, { element, begin } = {}) {
+  let abort = new AbortController();
+  let [seen, stale] = [!element, true];
+  const fetchNow = async () => {
+    stale = !seen;
+    if (stale) return;
+    abort.abort();
+    const { signal } = (abort = new AbortController());
+    begin?.();
+    const parameters = chosen(names);
+    const sources = [typeof source === "function" ? source(parameters) : source].flat();
+    try {
+      const answers = await Promise.all(sources.map((each) => ask(each, parameters, { signal })));
+      if (!signal.aborted) draw(...answers);
+    } catch (error) {
+      if (!signal.aborted) fail(error.message, error);
+    }
+  };
+  const watcher = element && new IntersectionObserver(([entry]) => {
+    seen = entry.isIntersecting;
+    if (seen && stale) fetchNow();
+  }, { rootMargin: "300px" });
+  watcher?.observe(element);
+  const quit = onChosen(names, fetchNow);
+  addEventListener("wm-refresh", fetchNow);
+  if (!element) fetchNow();
+  const stop = () => {
+    abort.abort();
+    watcher?.disconnect();
+    quit();
+    removeEventListener("wm-refresh", fetchNow);
+  };
+  return Object.assign(stop, { again: fetchNow });
+}

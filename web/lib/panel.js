@@ -1,0 +1,39 @@
+// What panels share: a frame with a heading, a place for an error, and following the address.
+
+import { follow } from "./asking.js";
+
+// Around a panel's own template. `tools` stands at the right of the heading.
+export const framed = (body, tools = "") => `
+  <section class="wm-panel" :class="{ 'wm-busy': busy }" :aria-busy="busy" :aria-label="title">
+    <header class="wm-panel-head">
+      <h2>{{ title }}<small v-if="unit"> {{ unit }}</small></h2>
+      <div class="wm-tools">${tools}</div>
+    </header>
+    <p v-if="error" role="alert" class="wm-error">{{ error }}</p>
+    ${body}
+  </section>`;
+
+// A mixin: `draw(answer, …)` of the component gets what `source` (an address, or several) answers.
+export const panel = {
+  props: { source: [String, Array], title: String, follows: Array },
+  data: () => ({ error: "", busy: true, unit: "" }),
+  mounted() {
+    this.leave = follow(
+      this.asked ?? this.source,
+      this.follows,
+      (...answers) => {
+        this.error = "";
+        this.busy = false;
+        this.draw(...answers);
+      },
+      (message) => {
+        this.error = message;
+        this.busy = false;
+      },
+      { element: this.$el, begin: () => (this.busy = true) },
+    );
+  },
+  beforeUnmount() {
+    this.leave?.();
+  },
+};

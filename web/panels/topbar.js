@@ -1,0 +1,39 @@
+import { address, choose, followTheme, onChosen, theme, whoAmI } from "warpmeter-ui";
+
+export default {
+  props: { links: Array, here: String },
+  template: `
+    <div class="wm-bar">
+      <a class="wm-skip" href="#content">Skip to the content</a>
+      <a class="wm-brand" :href="to('/')">warpmeter</a>
+      <nav aria-label="Pages">
+        <a v-for="link in links" :key="link.key" :href="to(link.path)" :aria-current="link.key === here ? 'page' : null">{{ link.name }}</a>
+      </nav>
+      <span class="wm-who" v-if="who.name" :title="'You are ' + who.name + ', a ' + who.role">{{ who.name }}<small> {{ who.role }}</small></span>
+      <select class="wm-quiet" aria-label="Theme" :value="shown" @change="pick($event.target.value)">
+        <option value="auto">Auto</option>
+        <option value="light">Light</option>
+        <option value="dark">Dark</option>
+      </select>
+    </div>`,
+  data: () => ({ shown: theme(), who: {}, turn: 0 }),
+  mounted() {
+    followTheme();
+    this.leave = onChosen(null, () => {
+      this.shown = theme();
+      this.turn += 1;
+    });
+    whoAmI().then((found) => (this.who = found));
+  },
+  unmounted() {
+    this.leave();
+  },
+  methods: {
+    to(path) {
+      return this.turn >= 0 && address(path);
+    },
+    pick(name) {
+      choose({ theme: name });
+    },
+  },
+};
