@@ -7,7 +7,7 @@ Each module of sources offers `sources(agent: settings.Agent, attribution: Attri
 that the settings ask for, made without touching the system (a missing driver is found by the first `read()`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
@@ -148,7 +148,11 @@ class Attribution:
     def __init__(self) -> None:
         self._jobs: Mapping[int, str] = {}
         self.trees: Sequence[JobTree] = ()
-        """From the job source, swapped as a whole: all trees of jobs, for who captures them."""
+        """From the job source, swapped as a whole: all trees of jobs, as they were at its last look."""
+        self.look: Callable[[Iterable[int]], Sequence[JobTree]] = lambda _: self.trees
+        """From the job source: the trees as they are now, for who captures them; for any thread, and never raises.
+
+        With pids of processes that are known to be of jobs, each of which is looked at again."""
         self._uses: tuple[float, float, tuple[GpuUse, ...]] = (float("-inf"), 0.0, ())
 
     def set_jobs(self, job_of_pid: Mapping[int, str]) -> None:

@@ -42,7 +42,7 @@ class Host:
 
     def new_desk(self) -> Desk:
         """As after a restart of the agent."""
-        around = Surroundings(self.settings, self.registry, SystemClock(), lambda: self.trees)
+        around = Surroundings(self.settings, self.registry, SystemClock(), lambda _: self.trees)
         return Desk(around, Journal(file_of(self.settings.agent.spool_dir)), self.events.extend)
 
     @contextmanager

@@ -6,7 +6,7 @@ Formats: proc(5), and proc_pid_stat(5) for the numbers of `stat`.
 import os
 import pwd
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Final
@@ -38,6 +38,7 @@ class Stat:
 
     `cpu` has the process's own time and that of its children that ended and were waited for, so the sum over a tree
     keeps what its members used when they are gone. `ended`: a zombie, which only waits to be asked for its status.
+    `stack`: where the program's stack begins, 0 where that is hidden: it is another one after each exec.
     """
 
     comm: str
@@ -47,6 +48,7 @@ class Stat:
     start: int
     cpu: int
     rss_pages: int
+    stack: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class Process:
     hidden: bool = False
     lineage: tuple[str, ...] = ()
     container: Container | None = None
+    stack: int = 0
 
     @property
     def key(self) -> tuple[int, int]:
@@ -89,7 +92,7 @@ class Process:
 def parse_stat(text: bytes) -> Stat:
     """Read `/proc/<pid>/stat`; a comm may hold blanks and parentheses. Raises ValueError when it is no such line."""
     opened, closed = text.index(b"("), text.rindex(b")")
-    numbers = text[closed + 2 :].split(None, 22)
+    numbers = text[closed + 2 :].split(None, 26)
     if len(numbers) < 22:
         raise ValueError(f"a stat line of {len(numbers)} numbers")
     return Stat(
@@ -100,6 +103,7 @@ def parse_stat(text: bytes) -> Stat:
         start=int(numbers[19]),
         cpu=sum(map(int, numbers[11:15])),
         rss_pages=int(numbers[21]),
+        stack=int(numbers[25]) if len(numbers) > 25 else 0,
     )
 
 
@@ -132,7 +136,8 @@ class ProcessTable:
     """All processes but kernel threads, kept up to date by `refresh`.
 
     /proc's inode number of a pid changes when the pid is used again, and comes with the listing for nothing, so only
-    new pids are read. The others are looked at again in turn, for a process may `exec` another program.
+    new pids are read. The others are looked at again in turn, for a process may `exec` another program, or the same one
+    with other variables, as launchers do: its name stays then, and its stack tells.
     """
 
     def __init__(self, proc: str, period_s: float) -> None:
@@ -146,7 +151,23 @@ class ProcessTable:
 
     def refresh(self) -> bool:
         """Bring `processes` up to date; False when nothing changed. Raises OSError when /proc cannot be listed."""
+        turn = self._reads % self._turns
+        changed = self.look([pid for pid in self.processes if pid % self._turns == turn])
+        self._young = {pid: seen for pid, seen in self._young.items() if self._reads - seen < YOUNG_READS}
+        self._reads += 1
+        return changed
+
+    def look(self, pids: Iterable[int]) -> bool:
+        """Bring what is new or young, and these, up to date, out of turn; as `refresh`."""
         known = len(self.processes)
+        due = dict.fromkeys([*self._listed(), *self._young, *pids])
+        changed = [pid for pid in due if pid in self._inodes and self._look(pid)]
+        for pid in changed:
+            self._place(pid)
+        return bool(changed) or len(self.processes) != known
+
+    def _listed(self) -> list[int]:
+        """List all, and forget what is gone; what is new."""
         with os.scandir(self._proc) as entries:
             inodes = {int(entry.name): entry.inode() for entry in entries if entry.name.isdigit()}
         for pid in self._inodes.keys() - inodes.keys():
@@ -155,15 +176,7 @@ class ProcessTable:
         new = [pid for pid, inode in inodes.items() if self._inodes.get(pid) != inode]
         self._young |= dict.fromkeys(new, self._reads)
         self._inodes = inodes
-        due = dict.fromkeys([*new, *self._young])
-        turn = self._reads % self._turns
-        due |= dict.fromkeys(pid for pid in self.processes if pid % self._turns == turn)
-        changed = [pid for pid in due if self._look(pid)]
-        for pid in changed:
-            self._place(pid)
-        self._young = {pid: seen for pid, seen in self._young.items() if self._reads - seen < YOUNG_READS}
-        self._reads += 1
-        return bool(changed) or len(self.processes) != known
+        return new
 
     def _look(self, pid: int) -> bool:
         """Look at one process; True when it is new, or another program than it was."""
@@ -178,7 +191,7 @@ class ProcessTable:
             self.processes.pop(pid, None)
             self._young.pop(pid, None)
             return False
-        if known is not None and known.start == stat.start and known.comm == stat.comm:
+        if known is not None and (known.start, known.comm, known.stack) == (stat.start, stat.comm, stat.stack):
             return False
         self.processes[pid] = self._read(pid, stat)
         return True
@@ -194,7 +207,10 @@ class ProcessTable:
         name = full_name(stat.comm, files.link(f"{folder}/exe").removesuffix(" (deleted)"), argv)
         container = container_of(files.optional(f"{folder}/cgroup") or b"")
         user = self._user(uid)
-        return Process(pid, stat.ppid, stat.start, stat.comm, name, argv, user, variables, hidden, container=container)
+        return Process(
+            pid, stat.ppid, stat.start, stat.comm, name, argv, user, variables, hidden, container=container,
+            stack=stat.stack,
+        )  # fmt: skip
 
     def _place(self, pid: int) -> None:
         """Give a new process its lineage; parents that have none yet get theirs first."""

@@ -2,10 +2,12 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Final
 
+from warpmeter import log
 from warpmeter.producers import files
 from warpmeter.producers.jobs import engines
 from warpmeter.producers.jobs.containers import Container, inner_pid
@@ -30,6 +32,10 @@ NO_IO: Final = (
     "what {count} processes of jobs read and write is unknown"
 )
 
+LOOK_S: Final = 2.0
+"""Who asks out of turn waits so long for a look that is under way."""
+logger = log.get("jobs")
+
 
 @dataclass(frozen=True)
 class JobsRaw:
@@ -50,7 +56,8 @@ class JobsRaw:
 class JobSource:
     """`job-events`, and for the GPU source the job of every process.
 
-    `read` also decides which process belongs to which job, for it reads the usage of members only.
+    `read` also decides which process belongs to which job, for it reads the usage of members only. A capture asks for
+    that out of turn, from a thread of its own: a job that began a moment ago has its ranks then.
     """
 
     name = "jobs"
@@ -73,27 +80,46 @@ class JobSource:
         self._labels: dict[Key, Mapping[str, str]] = {}
         self._keys: frozenset[Key] = frozenset()
         self._young: frozenset[Key] = frozenset()
+        self._lock = Lock()
+        attribution.look = self.look
 
     def read(self) -> JobsRaw:
         """List the processes, read the new ones, and on an event tick what the jobs use; raises OSError."""
-        if self._forest is None:
-            self._begin()
-        assert self._forest is not None
+        with self._lock:
+            return self._read()
+
+    def look(self, pids: Iterable[int]) -> Sequence[JobTree]:
+        """The trees as they are now, from any thread; what was seen last where they cannot be looked at in time."""
+        if not self._lock.acquire(timeout=LOOK_S):
+            return self._attribution.trees
+        try:
+            self._grow(self._begun(), self._table.look(pids))
+            return _job_trees(self._trees)
+        except (OSError, SourceError) as error:
+            logger.warning("processes cannot be listed for a capture", why=str(error))
+            return self._attribution.trees
+        finally:
+            self._lock.release()
+
+    def _grow(self, forest: Forest, changed: bool) -> None:
+        """Assign the processes anew, where something changed."""
         processes = self._table.processes
-        changed = self._table.refresh() or self._names.version != self._names_seen
-        if changed or not self._forest.settled:
+        if changed or self._names.version != self._names_seen or not forest.settled:
             self._names_seen = self._names.version
             self._pods.keep(each.container for each in processes.values() if each.container is not None)
-            self._trees = self._forest.trees(processes, self._reads * self.period_s)
+            self._trees = forest.trees(processes, self._reads * self.period_s)
             self._inner = {tree.top.key: self._inner_pid(tree.top) for tree in self._trees}
             self._labels = {tree.top.key: self._labels_of(tree.top) for tree in self._trees}
             self._names.want(tree.top.container for tree in self._trees if tree.top.container is not None)
+
+    def _read(self) -> JobsRaw:
+        self._grow(self._begun(), self._table.refresh())
         usage = self._usage(due) if (due := self._due()) else None
         if usage is not None:
             self._silent = sum(member.io_denied for member in usage.values())
             self._uncounted = sum(member.io is None for member in usage.values()) - self._silent
         self._reads += 1
-        hidden = sum(process.hidden for process in processes.values())
+        hidden = sum(process.hidden for process in self._table.processes.values())
         return JobsRaw(self._trees, usage, self._labels, hidden, self._silent, self._uncounted)
 
     def _due(self) -> Sequence[Tree]:
@@ -112,7 +138,7 @@ class JobSource:
         raw = sample.raw
         assert self._tracker is not None
         self._attribution.set_jobs({pid: tree.job_id for tree in raw.trees for pid in tree.pids})
-        self._attribution.trees = [JobTree(tree.job_id, tree.rank.rank, tree.top.pid, tree.pids) for tree in raw.trees]
+        self._attribution.trees = _job_trees(raw.trees)
         rows = self._tracker.events(
             Seen(
                 ts=sample.ts,
@@ -128,10 +154,12 @@ class JobSource:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _begin(self) -> None:
-        rules = rules_in_force(self._agent)
-        self._forest = Forest(rules, self._pod_of)
-        self._tracker = Tracker(rules, os.sysconf("SC_PAGE_SIZE"))
+    def _begun(self) -> Forest:
+        if self._forest is None:
+            rules = rules_in_force(self._agent)
+            self._forest = Forest(rules, self._pod_of)
+            self._tracker = Tracker(rules, os.sysconf("SC_PAGE_SIZE"))
+        return self._forest
 
     def _usage(self, trees: Sequence[Tree]) -> dict[int, ProcessUsage]:
         read = ((pid, read_usage(self._proc, pid)) for tree in trees for pid in tree.pids)
@@ -184,6 +212,10 @@ def container_labels(container: Container, pid: str, name: str) -> dict[str, str
         "container": name,
     }
     return {key: value for key, value in labels.items() if value}
+
+
+def _job_trees(trees: Sequence[Tree]) -> Sequence[JobTree]:
+    return [JobTree(tree.job_id, tree.rank.rank, tree.top.pid, tree.pids) for tree in trees]
 
 
 def _by_tree(monotonic: float, trees: Sequence[Tree], usage: Mapping[int, ProcessUsage]) -> dict[Key, TreeUsage]:

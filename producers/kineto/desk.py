@@ -2,7 +2,7 @@
 
 import math
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO, Final
@@ -46,12 +46,12 @@ logger = log.get("kineto")
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the desk asks of its agent. `trees`: of the jobs on this host, now."""
+    """What the desk asks of its agent. `trees`: of the jobs on this host, now; each of the pids is looked at again."""
 
     settings: Settings
     registry: Registry
     clock: Clock
-    trees: Callable[[], Sequence[JobTree]]
+    trees: Callable[[Iterable[int]], Sequence[JobTree]]
 
     @property
     def proc(self) -> str:
@@ -128,7 +128,10 @@ class Desk:
     # Looking.
 
     def _targets(self, command: CaptureCommand) -> list[Target]:
-        return targets(command.job_id, tuple(command.pids), self._around.registry.clients(), self._around.trees())
+        """As they are at this moment: of a job that has just begun the last tick knows no ranks yet."""
+        clients = self._around.registry.clients()
+        trees = self._around.trees([client.pid for client in clients])
+        return targets(command.job_id, tuple(command.pids), clients, trees)
 
     def _look(self, command: CaptureCommand) -> None:
         found = self._targets(command)

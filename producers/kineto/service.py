@@ -71,7 +71,7 @@ class Profiling:
         self._doors = [*_doors(settings, self._registry, clock)]
         self._problems: dict[str, str] = {}
         self._tried_at = float("-inf")
-        around = Surroundings(settings, self._registry, clock, lambda: attribution.trees)
+        around = Surroundings(settings, self._registry, clock, lambda pids: attribution.look(pids))
         self._desk = partial(Desk, around, journal.Journal(journal.file_of(agent.spool_dir)), partial(publish, EVENTS))
         self._commands = Commands(settings.kafka, agent, self._orders.put) if "kafka" in agent.outputs else None
 

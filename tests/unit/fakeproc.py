@@ -30,13 +30,15 @@ class Fake:
     flags: int = 0
     cgroup: str = "0::/\n"
     status: str = ""
+    stack: int = 0
 
     @property
     def stat(self) -> str:
         """The line of `/proc/<pid>/stat`."""
         before = f"{self.pid} ({self.comm}) {self.state} {self.ppid} 1 1 0 -1 {self.flags} 10 0 0 0"
         times = f"{self.utime} {self.stime} {self.cutime} {self.cstime} 20 0 1 0 {self.start}"
-        return f"{before} {times} 1000000 {self.rss} 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0\n"
+        rest = f"1000000 {self.rss} 18446744073709551615 1 1 {self.stack} 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0"
+        return f"{before} {times} {rest}\n"
 
 
 class FakeProc:

@@ -1,6 +1,7 @@
 """Reading processes: stat lines, names, environments, and a table that reads only what is new."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ def test_a_stat_line_is_read() -> None:
     fake = Fake(7, 3, "python3", start=555, utime=10, stime=5, cutime=100, cstime=50, rss=999)
     stat = parse_stat(fake.stat.encode())
     assert (stat.comm, stat.ppid, stat.start, stat.cpu, stat.rss_pages) == ("python3", 3, 555, 165, 999)
+    assert stat.stack == 0
+    assert parse_stat(Fake(7, 3, "python3", stack=140_729_470_993_872).stat.encode()).stack == 140_729_470_993_872
     assert not stat.kernel
     assert not stat.ended
 
@@ -164,6 +167,34 @@ def test_a_process_caught_before_its_exec_is_seen_at_the_next_look(proc: FakePro
     proc.put(Fake(40, 20, "python3", ["python3"], start=4000))
     made.refresh()
     assert made.processes[40].tree_id == "systemd/sshd/bash/python3"
+
+
+def test_an_exec_of_the_same_program_is_seen_by_its_stack_with_its_new_variables(proc: FakeProc) -> None:
+    """As launchers start ranks: they fork, and the child becomes the same Python with a rank's variables."""
+    made = table(proc)
+    forked = Fake(40, 30, "python3", ["python3", "torchrun"], start=4000, stack=7)
+    rank = replace(forked, argv=["python3", "train.py"], environ={"RANK": "3"}, stack=8)
+    proc.put(forked)
+    made.refresh()
+    proc.put(rank)
+    made.refresh()
+    assert made.processes[40].variables == {"RANK": "3"}
+    for _ in range(5):
+        made.refresh()
+    proc.put(replace(rank, environ={"RANK": "4"}, stack=9))
+    assert not made.look([])
+    assert made.look([40])
+    assert made.processes[40].variables == {"RANK": "4"}
+
+
+def test_a_look_out_of_turn_reads_what_is_new_and_leaves_the_turns_alone(proc: FakeProc) -> None:
+    made = table(proc)
+    proc.put(Fake(40, 30, "bash", ["-bash"], start=4000))
+    assert made.look([])
+    proc.put(Fake(40, 30, "python3", ["python3"], start=4000))
+    assert made.look([])
+    assert made.processes[40].tree_id == "systemd/sshd/bash/python3/python3"
+    assert not made.refresh()
 
 
 def test_a_zombie_has_ended(proc: FakeProc) -> None:

@@ -85,6 +85,29 @@ def test_a_process_that_becomes_one_of_another_job_ends_the_first(host: Host) ->
     assert rows[:2] == [("ended", first.job_id), ("started", "77")]
 
 
+def test_ranks_that_began_since_the_last_tick_are_known_to_who_asks_now_and_told_at_the_next(host: Host) -> None:
+    assert host.attribution.look([]) == []
+    host.job(pid=30)
+    host.rows(1)
+    for rank in (0, 1):
+        run = {"TORCHELASTIC_RUN_ID": "run", "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank)}
+        host.proc.put(Fake(40 + rank, 30, "python3", ["python3", "train.py"], start=3001, environ=run))
+    assert [tree.rank for tree in host.attribution.trees] == [None]
+    found = host.attribution.look([40])
+    assert sorted((tree.job_id, tree.rank, tree.top) for tree in found if tree.rank is not None) == [
+        ("run", 0, 40), ("run", 1, 41),
+    ]  # fmt: skip
+    assert {("started", 40), ("started", 41)} <= set(events(host.rows(1)))
+
+
+def test_who_asks_out_of_turn_gets_the_last_look_where_there_can_be_none(host: Host) -> None:
+    host.job()
+    host.rows(1)
+    (host.proc.proc / "stat").unlink()
+    host.proc.proc.rename(host.proc.proc.with_name("away"))
+    assert [tree.top for tree in host.attribution.look([30])] == [30]
+
+
 def test_a_new_jobs_first_usage_counts_from_its_start(host: Host) -> None:
     host.rows(1)
     host.job(start=int(102 * HERTZ))
