@@ -1,7 +1,7 @@
 """Kernels, copies and sets by name: how often, how long, on which streams and launched by what."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from warpmeter.analysis.breakdown import SORTS
 from warpmeter.analysis.grouped import Sorted, numbered, sort_within, sums
 from warpmeter.analysis.links import Links
 from warpmeter.analysis.names import short_name, uses_matrix_units
-from warpmeter.analysis.trace import Int8s, Int64s, Places, Trace
+from warpmeter.analysis.trace import Int8s, Int64s, Kind, Places, Trace
 
 LAUNCHERS: Final = 5
 """At most so many launching operators are told of a kernel, those with the most time."""
@@ -47,6 +47,14 @@ class Kernel:
     """Kineto's estimate 0-1, mean over its time; None where the trace has none."""
     matrix_units: bool | None
     """Whether its name says that it runs on tensor cores; None for what is no matrix work, or does not say."""
+    launched: int
+    """How many of them have their launching call in the trace."""
+    launch_delay_mean_ns: float | None
+    """Of those: from the end of the call to the start, mean; None where there is none."""
+    bytes: int | None
+    """That copies or sets moved, of those whose size is told; None of kernels, and where none is."""
+    sized_ns: int
+    """Durations of those together."""
 
 
 def kernels(trace: Trace, links: Links, sort: Int8s) -> list[Kernel]:
@@ -59,6 +67,7 @@ def kernels(trace: Trace, links: Links, sort: Int8s) -> list[Kernel]:
     sort_of[group] = sort
     figures = _figures(sort_within(group, gpu.duration))
     streams, operators, occupancy = _streams(trace, group), _operators(trace, links, group), _occupancy(trace, group)
+    launched, sizes = _launched(trace, links, group), _sizes(trace, group)
     total = int(gpu.duration.sum())
     made = []
     for place, name in enumerate(trace.names[number] for number in used.tolist()):
@@ -75,6 +84,8 @@ def kernels(trace: Trace, links: Links, sort: Int8s) -> list[Kernel]:
                 operators=operators[place],
                 occupancy=occupancy[place],
                 matrix_units=uses_matrix_units(name) if kind == "compute" else None,
+                **launched[place],
+                **sizes[place],
             )
         )
     return sorted(made, key=lambda kernel: (-kernel.total_ns, kernel.name))
@@ -116,6 +127,37 @@ def _operators(trace: Trace, links: Links, group: Places) -> list[tuple[Launcher
     for key, count, total in zip(keys.tolist(), counts.tolist(), totals.tolist(), strict=True):
         told[key // width].append(Launcher(trace.names[key % width], count, total))
     return [tuple(sorted(each, key=lambda one: (-one.total_ns, one.name))[:LAUNCHERS]) for each in told]
+
+
+def _launched(trace: Trace, links: Links, group: Places) -> list[dict[str, Any]]:
+    """How many of each name have a known call, and how long they began after it had returned."""
+    known = np.flatnonzero(links.call >= 0)
+    delays = trace.gpu.start[known] - trace.calls.end[links.call[known]]
+    counts, totals = _sums(group[known], delays, int(group.max()) + 1)
+    return [
+        {"launched": count, "launch_delay_mean_ns": total / count if count else None}
+        for count, total in zip(counts.tolist(), totals.tolist(), strict=True)
+    ]
+
+
+def _sizes(trace: Trace, group: Places) -> list[dict[str, Any]]:
+    """What copies and sets of each name moved, and how long those took."""
+    gpu = trace.gpu
+    sized = np.flatnonzero((gpu.kind != Kind.KERNEL) & (gpu.bytes >= 0))
+    width = int(group.max()) + 1
+    counts, sizes = _sums(group[sized], gpu.bytes[sized], width)
+    _, times = _sums(group[sized], gpu.duration[sized], width)
+    return [
+        {"bytes": size if count else None, "sized_ns": time}
+        for count, size, time in zip(counts.tolist(), sizes.tolist(), times.tolist(), strict=True)
+    ]
+
+
+def _sums(group: Places, values: Int64s, width: int) -> tuple[Int64s, Int64s]:
+    """Number and exact sum of the values of each group."""
+    totals = np.zeros(width, np.int64)
+    np.add.at(totals, group, values)
+    return np.bincount(group, minlength=width).astype(np.int64), totals
 
 
 def _occupancy(trace: Trace, group: Places) -> list[float | None]:

@@ -1,4 +1,4 @@
-"""A report as rows of the tables `trace_…` (sql/migrations/0005_traces.sql), column by column.
+"""A report as rows of the tables `trace_…` (sql/migrations/0005_traces.sql, 0007_trace_parts.sql), column by column.
 
     rows(material, report)      # all tables but trace_collectives, whose figures need the other ranks
     collectives(extracts, …)    # trace_collectives, for each rank
@@ -9,20 +9,17 @@ nanoseconds from the first event of the trace, `began_ns`.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Final, overload
+from typing import Any, Final
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from warpmeter.analysis.breakdown import Breakdown
 from warpmeter.analysis.memory import DeviceMemory
 from warpmeter.analysis.report import SCHEMA_VERSION, Material, RankReport
 from warpmeter.analysis.roofline import OperatorRate
-from warpmeter.analysis.trace import Kind, Spans, Trace
+from warpmeter.analysis.timeline import Group, timeline
+from warpmeter.analysis.trace import Trace
 
-Group = Mapping[str, Sequence[Any] | np.ndarray[Any, Any]]
-"""Columns of one length."""
 Tables = dict[str, list[Group]]
 
 WORKLOADS: Final = ("workload", "model_name", "model", "experiment_name", "run_name")
@@ -43,27 +40,6 @@ _PARTS: Final = (
     "exposed_comm_ns",
     "exposed_mem_ns",
 )
-
-
-class Texts(Sequence[str]):
-    """A column of texts that is kept as numbers of a few: 4 bytes a row until it is read."""
-
-    def __init__(self, texts: Sequence[str], codes: npt.NDArray[np.integer[Any]]) -> None:
-        self._texts = texts
-        self._codes = codes
-
-    def __len__(self) -> int:
-        return len(self._codes)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        texts = self._texts
-        if isinstance(index, int):
-            return texts[int(self._codes[index])]
-        return [texts[code] for code in self._codes[index].tolist()]
 
 
 def began_ns(trace: Trace) -> int:
@@ -130,7 +106,8 @@ def _rank(trace: Trace, report: RankReport) -> dict[str, Any]:
         "backend": trace.distributed.backend if trace.distributed else "",
         "world_size": report.world_size or None,
         "events": report.events,
-        **{name: getattr(report, name) for name in _PARTS},
+        **{name: getattr(report, name) for name in (*_PARTS, "mem_compute_overlap_ns", "mem_comm_overlap_ns")},
+        **_idle(report),
         "total_ns": report.total_ns,
         "launch_matched": report.launch.matched if report.launch else None,
         "launch_delay_p50_ns": delay.p50_ns if delay else None,
@@ -149,8 +126,16 @@ def _rank(trace: Trace, report: RankReport) -> dict[str, Any]:
             (each.peak_reserved_bytes for each in _gpus(report) if each.peak_reserved_bytes is not None), default=None
         ),
         "findings": [(each.id, each.text, float(each.value), each.unit, each.cost_ns) for each in report.findings],
+        "advice": [each.advice for each in report.findings],
         "notes": list(report.notes),
     }
+
+
+def _idle(report: RankReport) -> dict[str, Any]:
+    """Idle time by what it waited for."""
+    found = {} if report.idle_causes is None else asdict(report.idle_causes)
+    causes = ("input_ns", "sync_ns", "allocation_ns", "launching_ns", "device_ns", "unknown_ns")
+    return {f"idle_{name}": found.get(name) for name in causes}
 
 
 def _counted(value: int | None) -> int | None:
@@ -185,6 +170,10 @@ def _kernels(report: RankReport) -> Iterable[dict[str, Any]]:
             "operators": [(one.name, one.count, one.total_ns) for one in each.operators],
             "occupancy": each.occupancy,
             "matrix_units": each.matrix_units,
+            "launched": each.launched,
+            "launch_delay_mean_ns": each.launch_delay_mean_ns,
+            "bytes": _counted(each.bytes),
+            "sized_ns": each.sized_ns,
         }
 
 
@@ -243,7 +232,7 @@ def _steps(report: RankReport, began: int) -> Iterable[dict[str, Any]]:
             **{name: getattr(step, name) for name in ("number", "name", "duration_ns", "period_ns")},
             "start_ns": step.start_ns - began,
             **_parts(step.work),
-            "during_busy_ns": step.during.busy_ns,
+            **{f"during_{name}": getattr(step.during, name) for name in _OF_WINDOWS},
             **{name: getattr(step, name) for name in _OF_STEPS},
             "flops": _counted(rate.flops) if rate else None,
             "mfu": rate.mfu if rate else None,
@@ -252,6 +241,9 @@ def _steps(report: RankReport, began: int) -> Iterable[dict[str, Any]]:
 
 
 _OF_STEPS: Final = ("lead_ns", "tail_ns", "wait_ns", "input_ns", "operators", "launches")
+
+
+_OF_WINDOWS: Final = ("busy_ns", "compute_ns", "exposed_comm_ns", "exposed_mem_ns")
 
 
 def _parts(found: Breakdown) -> dict[str, Any]:
@@ -297,54 +289,3 @@ def _memory(report: RankReport, began: int) -> Iterable[dict[str, Any]]:
                     **about, "at_ns": at - began, "allocated_bytes": allocated, "reserved_bytes": kept,
                     "peak": False, "holders": [],
                 }  # fmt: skip
-
-
-# --- events -------------------------------------------------------------------------------------------------------
-
-
-def timeline(trace: Trace, began: int) -> list[Group]:
-    """All events for a viewer but Python frames."""
-    return [group for group in (_on_devices(trace, began), *_on_host(trace, began)) if len(group["start_ns"])]
-
-
-def _event(trace: Trace, events: Spans, began: int) -> dict[str, Any]:
-    return {
-        "start_ns": events.start - began,
-        "duration_ns": events.duration,
-        "name": Texts(trace.names, events.name),
-    }
-
-
-def _on_devices(trace: Trace, began: int) -> Group:
-    kinds = [kind.name.lower() for kind in Kind]
-    return {
-        **_event(trace, trace.gpu, began),
-        "kind": Texts(kinds, trace.gpu.kind),
-        "device": trace.gpu.device,
-        "stream": trace.gpu.stream,
-        "correlation": trace.gpu.correlation,
-    }
-
-
-def _on_host(trace: Trace, began: int) -> Iterable[Group]:
-    threads = [f"{each.pid}/{each.tid}" for each in trace.threads]
-    tables: tuple[tuple[str, Any], ...] = (
-        ("call", trace.calls),
-        ("operator", trace.operators),
-        ("annotation", trace.annotations),
-    )
-    for kind, events in tables:
-        found = {
-            **_event(trace, events, began),
-            "kind": Texts([kind], np.zeros(len(events), np.int32)),
-            "thread": Texts(threads, events.thread),
-        }
-        yield {**found, "correlation": events.correlation} if kind == "call" else found
-    waits = trace.waits
-    yield {
-        **_event(trace, waits, began),
-        "kind": Texts(["wait"], np.zeros(len(waits), np.int32)),
-        "device": waits.device,
-        "stream": waits.stream,
-        "correlation": waits.correlation,
-    }

@@ -20,13 +20,14 @@ MEANINGS: Final = {
     "trace_streams": "One row a rank, device and stream.",
     "trace_collectives": "One row a rank and collective.",
     "trace_memory": "A rank's device memory over time, at most 1,000 points a device.",
-    "trace_timeline": "Every event but Python calls.",
+    "trace_timeline": "Every event.",
 }
 KEYS: Final = 8
 """Columns that all tables begin with."""
 DERIVED: Final = {
     "mean_ns": "`total_ns` over `count`",
     "bus_bytes_per_s": "bus bandwidth as nccl-tests reckon it, from `bytes` and `transfer_ns`",
+    "bytes_per_s": "`bytes` over `sized_ns`",
     "during_busy_share": "`during_busy_ns` over `duration_ns`",
 }
 
