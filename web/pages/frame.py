@@ -29,7 +29,7 @@ def frame(here: str, heading: str, *, window: bool = True) -> Iterator[None]:
 
     `here` is the key of the page's link; without `window` there is no time picker, for pages that need none.
     """
-    ui.add_css(f"{style()}\n:root {{ color-scheme: {_scheme()}; }}")
+    ui.add_head_html(f"<style>{style()}\n:root {{ color-scheme: {_scheme()}; }}</style>")
     with ui.element("header").classes("wm-head"):
         Topbar(LINKS, here)
     with ui.element("main").classes("wm-main").props("id=content tabindex=-1"):

@@ -1,12 +1,18 @@
-"""A metric of every GPU over time, as colours."""
+"""A metric of every GPU over time, as colours: thousands of GPUs at once, on a canvas of its own."""
 
-import nicegui.elements.echart  # noqa: F401 - registers the library that the panel draws with
+from collections.abc import Sequence
+from typing import Final
 
 from warpmeter.web.panels.panel import WINDOW, Panel
 
+CHOSEN: Final = ("metric",)
+
 
 class Heatmap(Panel, component="heatmap.js"):
-    """`source` answers columns `host`, `gpu`, `values`: a row a GPU, a value a step."""
+    """`source` answers as `/api/v1/heatmap` does: a row a GPU, a value a step.
 
-    def __init__(self, source: str, title: str) -> None:
-        super().__init__(source, title, (*WINDOW, "metric"))
+    `metric`, `order` and `rows` (which GPUs it is zoomed to) are in the page's address.
+    """
+
+    def __init__(self, source: str, title: str, follows: Sequence[str] = (*WINDOW, *CHOSEN)) -> None:
+        super().__init__(source, title, follows)

@@ -1,0 +1,53 @@
+// The lines of answers of `/api/v1/series`: their names, and why there are none.
+
+export function labelled(answers, names) {
+  return answers.flatMap(({ series, unit }, at) => {
+    const oneHost = new Set(series.map((each) => each.host)).size <= 1;
+    return series.map((each) => {
+      const own = label(each, oneHost, series.length);
+      const name = [names[at], answers.length > 1 && series.length === 1 ? "" : own].filter(Boolean).join(" ") || own;
+      return { name, host: each.host, job: each.job_id, gpu: each.gpu, values: each.values, unit };
+    });
+  });
+}
+
+function label({ key, host, gpu }, oneHost) {
+  if (gpu !== null && gpu !== undefined) return oneHost ? `GPU ${gpu}` : `${host}/${gpu}`;
+  return key || host || "all";
+}
+
+// Which of the moments `times` (ascending) is nearest to `ms`.
+export function nearest(times, ms) {
+  let [low, high] = [0, times.length - 1];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (times[middle] <= ms) low = middle;
+    else high = middle;
+  }
+  return Math.abs(times[low] - ms) <= Math.abs(times[high] - ms) ? low : high;
+}
+
+export function range(lines) {
+  let [least, most] = [Infinity, -Infinity];
+  for (const { values } of lines) {
+    for (const value of values) {
+      if (value === null) continue;
+      least = Math.min(least, value);
+      most = Math.max(most, value);
+    }
+  }
+  return [least, most];
+}
+
+const root = (metric) => metric.replace(/_(bytes_per_s|per_s|bytes|watts|celsius|hertz|joules)$/, "");
+
+// Why nothing is known of what was asked, from the host's sources ({ source, subject, state, why }).
+export function reasons(answers, sources) {
+  const roots = answers.map(({ metric }) => root(metric));
+  const troubled = sources.filter(({ state }) => state !== "ok");
+  const found = troubled.find(({ subject }) => roots.some((name) => subject.split("/").pop().startsWith(name)));
+  if (found) return `${found.state}: ${found.why || `${found.source} gives no reason`}`;
+  const whole = troubled.find(({ subject }) => !subject);
+  if (whole) return `${whole.source} ${whole.state}: ${whole.why || "no reason given"}`;
+  return "Nothing was measured in this window. Look at another one, or see below which sources the agent has.";
+}

@@ -1,0 +1,15 @@
+// The metric table, asked for once a page: what can be chosen, and each metric's unit and meaning.
+
+import { ask } from "./asking.js";
+
+const COMMON = ["gpu_util", "sm_active", "tensor_active", "dram_active", "fb_used_bytes", "power_watts", "temperature_celsius", "sm_clock_hertz"];
+let table;
+
+const all = () => (table ??= ask("/api/v1/metrics", { limit: 1000 }).then((answer) => answer.data ?? answer.metrics ?? answer));
+
+// Metrics whose topic begins with `topic` and that are kept for long; the common ones first.
+export async function metrics(topic) {
+  const found = await all().catch(() => COMMON.map((name) => ({ name, topic: "gpu", kept: true })));
+  const place = ({ name }) => (COMMON.includes(name) ? COMMON.indexOf(name) : COMMON.length);
+  return found.filter((each) => each.topic.startsWith(topic) && each.kept !== false).sort((a, b) => place(a) - place(b));
+}
