@@ -26,14 +26,15 @@ LOCAL: Final = Caller("local", "operator")
 
 
 def caller(request: Request) -> Caller:
-    """Who asks, as the gate before the application found it."""
-    found: Caller = getattr(request.state, "caller", LOCAL)
+    """Who asks, as the gate before the application found it; 401 for who is nobody."""
+    found: Caller | None = getattr(request.state, "caller", None)
+    if found is None:
+        raise HTTPException(401, "say who you are: Authorization: Bearer TOKEN")
     return found
 
 
-def operator(request: Request) -> Caller:
+def operator(found: Annotated[Caller, Depends(caller)]) -> Caller:
     """Who asks, if they are an operator; else 403, which says what is missing."""
-    found = caller(request)
     if found.role != "operator":
         raise HTTPException(403, f"{found.name} has the role {found.role}; this needs the role operator")
     return found

@@ -112,6 +112,9 @@ _TABLE: Final = (
         "time of a request to the embedded engine's endpoint",
         ("method",),
     ),
+    Own("warpmeter_web_requests_total", "counter", "requests to API and pages", ("route", "status")),
+    Own("warpmeter_web_request_seconds", "histogram", "time of a request to API and pages", ("route",)),
+    Own("warpmeter_web_websockets", "gauge", "pages that are open"),
 )
 
 TABLE: Final = {own.name: own for own in _TABLE}

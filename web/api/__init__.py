@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from warpmeter.web.api import fleet, health
+from warpmeter.web.api import fleet, health, session
 
 PREFIX = "/api/v1"
 
@@ -10,6 +10,6 @@ PREFIX = "/api/v1"
 def router() -> APIRouter:
     """All endpoints."""
     whole = APIRouter(prefix=PREFIX)
-    for part in (health.router, fleet.router):
+    for part in (health.router, session.router, fleet.router):
         whole.include_router(part)
     return whole

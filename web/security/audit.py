@@ -1,0 +1,24 @@
+"""Who did what: a structured line in this process's log for everything that may change something, and for refusals.
+
+No line has a token, a cookie, or the part of an address behind `?`.
+"""
+
+from warpmeter import log
+from warpmeter.web.access import Caller
+
+_LONGEST = 500
+
+
+def record(who: Caller, action: str, **what: object) -> None:
+    """One line: the caller and their role, what they did, and to what; texts are cut at 500 characters."""
+    log.get("web").info("audit", who=who.name, role=who.role, action=action, **{k: _short(v) for k, v in what.items()})
+
+
+def refused(who: Caller | None, status: int, why: str, **what: object) -> None:
+    """One line for what was not allowed."""
+    name = who.name if who else ""
+    log.get("web").warning("refused", who=name, status=status, why=why, **{k: _short(v) for k, v in what.items()})
+
+
+def _short(value: object) -> object:
+    return value if not isinstance(value, str) or len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
