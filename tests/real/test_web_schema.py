@@ -12,7 +12,7 @@ from schemathesis.core.failures import FailureGroup
 
 from tests.brokers import Tansu
 from warpmeter import topics
-from warpmeter.settings import Kafka, Settings, Store, Traces
+from warpmeter.settings import Kafka, Settings, Store, Traces, Web
 from warpmeter.web.app import api_app
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
@@ -25,7 +25,7 @@ def app(embedded: Store, tansu: Tansu, tmp_path_factory: pytest.TempPathFactory)
     kafka = Kafka(bootstrap_servers=tansu.bootstrap_servers, topic_prefix="web-schema", partitions=1)
     topics.ensure(kafka)
     traces = Traces(url=str(tmp_path_factory.mktemp("traces")))
-    return api_app(Settings(kafka=kafka, store=replace(embedded, database="shared"), traces=traces))
+    return api_app(Settings(kafka=kafka, store=replace(embedded, database="shared"), traces=traces, web=Web(hosts=("testserver",))))
 
 
 @pytest.mark.usefixtures("shared_tables")
