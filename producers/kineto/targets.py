@@ -51,7 +51,10 @@ def _of_tree(tree: JobTree, clients: Sequence[Client], also_absent: bool) -> Ite
 
 
 def _without_tree(clients: Sequence[Client], trees: Sequence[JobTree]) -> list[Target]:
+    """Those that are of no job; also not the launcher of one, which no job is made of where no shell started it."""
     known = {pid for tree in trees for pid in tree.pids}
+    ranked = {pid for tree in trees if tree.rank is not None for pid in tree.pids}
+    known |= {pid for client in clients if client.pid in ranked for pid in client.chain}
     return [Target(client.pid, None, "", client) for client in clients if client.pid not in known]
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -27,7 +26,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.timeout(420)]
 ROOT = Path(__file__).parents[2]
 RANKS = 4
 TOGETHER_S = 0.020
-"""Traces begin within this. A machine with more to do than it has cores may hold one process up: then once more."""
+"""Traces begin within this."""
 
 
 @dataclass
@@ -90,6 +89,7 @@ def job(world: World, line: Sequence[str], registered: str) -> Iterator[subproce
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(60)
+            print(said.read_text())  # should it have failed
 
 
 def test_one_command_captures_all_ranks_at_one_time(world: World) -> None:
@@ -98,18 +98,11 @@ def test_one_command_captures_all_ranks_at_one_time(world: World) -> None:
     line = [*torchrun, *where, "-m", "tests.training_ranks", "300"]
     with job(world, line, f"{RANKS + 1} processes registered"):
         output = world.folder / "output"
-        spreads: list[float] = []
-        for _ in range(3):  # right after its start a job's ranks may not be known yet; a loaded machine starts late
-            rmtree(output, ignore_errors=True)
-            events = world.capture("--host", "gpu01", "--duration", "1s", "--output", str(output))
-            captured = {event["rank"]: event for event in events if event["state"] == "captured"}
-            if captured.keys() == set(range(RANKS)):
-                begins = [event["traced_from"] for event in captured.values()]
-                spreads.append(max(begins) - min(begins))
-                if spreads[-1] < TOGETHER_S:
-                    break
-        assert spreads, captured
-        assert min(spreads) < TOGETHER_S, spreads
+        events = world.capture("--host", "gpu01", "--duration", "1s", "--output", str(output))
+        captured = {event["rank"]: event for event in events if event["state"] == "captured"}
+        assert sorted(captured) == list(range(RANKS))
+        begins = [event["traced_from"] for event in captured.values()]
+        assert max(begins) - min(begins) < TOGETHER_S, begins
         by_steps = world.capture("--host", "gpu01", "--iterations", "4", "--roundup", "10")
         assert sum(event["state"] == "captured" and not event["reason"] for event in by_steps) == RANKS
     done = subprocess.run(warpmeter("analyze", str(output), "--json"), capture_output=True, timeout=120, check=True)

@@ -168,6 +168,7 @@ ALL = (LAUNCHER, RANK0, RANK1, WORKER, OTHER)
         ("solo", (), (client(21, 20), client(20)), [(20, None, True), (21, None, True)]),
         ("none", (), ALL, []),
         ("", (), ALL, [(11, 0, True), (12, 1, True), (30, None, True)]),
+        ("", (), (client(9), client(11, 9), client(12, 9)), [(11, 0, True), (12, 1, True)]),  # a launcher of no tree
         ("", (10,), ALL, [(11, 0, True), (12, 1, True)]),
         ("", (12,), ALL, [(12, 1, True)]),
         ("", (10,), (LAUNCHER,), [(10, None, True)]),
