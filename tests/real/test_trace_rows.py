@@ -78,7 +78,7 @@ def test_a_real_trace_reads_in_sql_as_in_its_report(client: Client, store: Store
         (s.name, s.duration_ns, s.work.busy_ns, s.work.gpu_events) for s in about.steps
     ]
     events = "SELECT count(), sum(duration_ns), min(start_ns) >= 0 FROM trace_timeline WHERE capture_id = {c:String}"
-    tables = (on.trace.gpu, on.trace.calls, on.trace.operators, on.trace.annotations, on.trace.waits)
+    tables = (on.trace.gpu, on.trace.calls, on.trace.operators, on.trace.annotations, on.trace.waits, on.trace.frames)
     whole = (sum(map(len, tables)), sum(int(each.duration.sum()) for each in tables), True)
     assert ask(client, events, c=name) == [whole]
 

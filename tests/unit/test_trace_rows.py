@@ -8,6 +8,7 @@ import pytest
 from tests.tracebuilder import TraceBuilder
 from warpmeter.analysis import rows
 from warpmeter.analysis.report import Material, RankReport, material, report
+from warpmeter.analysis.timeline import Texts
 from warpmeter.analysis.trace import Trace
 
 NOON = 1_790_000_000_000_000_000
@@ -64,7 +65,7 @@ def test_every_group_has_columns_of_one_length() -> None:
 
 
 def test_texts_are_read_as_a_list() -> None:
-    found = rows.Texts(["a", "b"], np.array([1, 0, 1], np.int32))
+    found = Texts(["a", "b"], np.array([1, 0, 1], np.int32))
     assert (len(found), found[0], found[1:], list(found)) == (3, "b", ["a", "b"], ["b", "a", "b"])
 
 
