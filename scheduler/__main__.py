@@ -18,7 +18,8 @@ from warpmeter.scheduler.analyst import Analyst
 from warpmeter.scheduler.reading import Requests
 from warpmeter.scheduler.resolving import resolve
 from warpmeter.scheduler.saying import Voice
-from warpmeter.scheduler.service import Ports, ScheduleError, Service, Timer
+from warpmeter.scheduler.service import Ports, ScheduleError, Service
+from warpmeter.scheduler.timetable import Timetable, kept
 from warpmeter.settings import Settings
 from warpmeter.stopping import stopping
 
@@ -27,25 +28,17 @@ EXIT_FAILED: Final = 1
 
 
 def build(settings: Settings) -> Service:
-    """The service on the real broker and store. Raises KafkaException for options that are refused."""
+    """The service on the real broker and store. Raises KafkaException for options that are refused, ScheduleError."""
+    voice = Voice(settings.kafka)
     ports = Ports(
         Requests(settings.kafka, settings.scheduler),
         Events(settings.kafka),
-        Voice(settings.kafka),
+        voice,
         partial(resolve, settings.store),
         Analyst(settings),
-        schedules(settings),
+        Timetable(settings.scheduler, partial(kept, settings.store), voice.schedule),
     )
     return Service(ports, settings.scheduler)
-
-
-def schedules(settings: Settings) -> Timer | None:
-    """Captures by themselves, None where there are none. Raises ScheduleError."""
-    if not settings.scheduler.schedules:
-        return None
-    from warpmeter.scheduler.schedules import Schedules  # with SQLAlchemy, 15 MiB
-
-    return Schedules(settings.scheduler)
 
 
 def run(settings: Settings) -> int:

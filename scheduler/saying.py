@@ -7,6 +7,7 @@ from google.protobuf.message import Message
 
 from warpmeter.captures.asking import REQUESTS, Sender
 from warpmeter.captures.ranks import Event
+from warpmeter.captures.schedules import CaptureSchedule
 from warpmeter.captures.wishes import Request
 from warpmeter.scheduler.capture import Turn
 from warpmeter.schemas.topics import TOPICS
@@ -51,3 +52,7 @@ class Voice:
         """A request, as anybody makes one; whether the broker has it."""
         self._sender.put(REQUESTS, request.capture_id, [request])
         return self._sender.flush(FLUSH_S)
+
+    def schedule(self, row: CaptureSchedule) -> None:
+        """That a schedule is set, or removed."""
+        self._sender.put(TOPICS["capture-schedules"], row.name, [row])

@@ -11,8 +11,9 @@ schedule and its time, so a run that two schedulers believe is theirs is one cap
   in the store, too.
 """
 
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -21,26 +22,21 @@ from zlib import crc32
 from apscheduler.executors.base import BaseExecutor
 from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from apscheduler.schedulers.base import BaseScheduler
-from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.date import DateTrigger
-from apscheduler.triggers.interval import IntervalTrigger
 from sqlalchemy.exc import SQLAlchemyError
 
 from warpmeter import log
-from warpmeter.captures import wishes
+from warpmeter.captures.schedules import PUT_OFF, objection, request, trigger
 from warpmeter.captures.wishes import Request
-from warpmeter.clock import moment
 from warpmeter.scheduler.service import ScheduleError
 from warpmeter.settings import Schedule, Scheduler
 
-SINCE: Final = datetime(2020, 1, 1, tzinfo=UTC)
-"""Intervals count from then, so that all schedulers mean the same moments."""
-DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-PUT_OFF: Final = "@"
-_SAME: Final = ("shapes", "memory", "stacks", "flops", "modules", "process_limit", "duration_ms", "iterations", "count")
 ASK_EVERY_S: Final = 1.0
 """Somebody else may have put something into the store."""
 AWAY_S: Final = 10.0
+FIXED: Final = "settings"
+SET: Final = "set"
+"""Where a schedule in the store of times is from."""
 _RUNS: Final = f"{__name__}:run"
 
 
@@ -76,102 +72,74 @@ class _Unhurried(BaseScheduler):  # type: ignore[misc]
         return ASK_EVERY_S if wait_s is None else min(float(wait_s), ASK_EVERY_S)
 
 
-def objection(schedule: Schedule) -> str:
-    """Why a schedule cannot be used, '' when it can."""
-    given = [key for key in ("cron", "every_s", "at") if getattr(schedule, key)]
-    if len(given) != 1:
-        return "give one of cron, every_s and at"
-    if schedule.late_s <= 0 or schedule.jitter_s < 0 or schedule.every_s < 0:
-        return "late_s must be above 0, every_s and jitter_s not below"
-    if PUT_OFF in schedule.name or not schedule.name:
-        return f"a name without {PUT_OFF!r} is needed"
-    try:
-        trigger(schedule)
-    except (ValueError, LookupError, OSError) as error:
-        return f"{given[0]} is not understood: {error}"
-    return wishes.objection(request(schedule, SINCE))
-
-
-def trigger(schedule: Schedule) -> Any:
-    """When it runs, as APScheduler has it. Raises ValueError, LookupError."""
-    if schedule.cron:
-        minute, hour, day, month, *weekday = schedule.cron.split()
-        if len(weekday) != 1:
-            raise ValueError("five fields are needed: minute, hour, day, month, weekday")
-        return CronTrigger(None, month, day, None, weekdays(weekday[0]), hour, minute, timezone=schedule.timezone)
-    if schedule.every_s:
-        return IntervalTrigger(seconds=schedule.every_s, start_date=SINCE, timezone=UTC)
-    return DateTrigger(datetime.fromtimestamp(moment(schedule.at, 0.0), UTC))
-
-
-def weekdays(field: str) -> str:
-    """cron's weekdays by name: its 0 and 7 are Sunday (crontab(5)), APScheduler's 0 is Monday. Raises ValueError."""
-    found: set[int] = set()
-    for part in field.lower().split(","):
-        span, _, step = part.partition("/")
-        first, _, last = ("0-6" if span == "*" else span).partition("-")
-        low = _weekday(first)
-        high = _weekday(last) if last else (6 if step else low)
-        found |= {day % 7 for day in range(low, (high or 7 * bool(low)) + 1, int(step or 1))}
-    if not found:
-        raise ValueError(f"no weekday is {field}")
-    return ",".join(DAYS[day] for day in sorted(found))
-
-
-def _weekday(text: str) -> int:
-    number = DAYS.index(text) if text in DAYS else int(text)
-    if not 0 <= number <= 7:
-        raise ValueError(f"there is no weekday {text}")
-    return number
-
-
-def request(schedule: Schedule, at: datetime) -> Request:
-    """The request of the run that is due `at`."""
-    return Request(
-        capture_id=f"{schedule.name}-{at.astimezone(UTC):%Y%m%dT%H%M%SZ}", ts=at.timestamp(), action="start",
-        requested_by=f"schedule:{schedule.name}", name=schedule.name, job_id=schedule.job, hosts=schedule.hosts,
-        where=schedule.where, **{name: getattr(schedule, name) for name in _SAME},
-    )  # fmt: skip
-
-
 def put_off_s(schedule: Schedule, at: datetime) -> float:
     """By how much a run is later than its time: 0 to `jitter_s`, the same for everybody who asks."""
     return schedule.jitter_s * crc32(f"{schedule.name} {at.timestamp()}".encode()) / 0xFFFFFFFF
 
 
 class Schedules:
-    """All schedules of the settings. `due` is asked often, `elected` told when that changes; `close` at the end.
+    """All schedules: of the settings, and what `know` was told, which a restart remembers. `due` is asked often,
+    `elected` told when that changes; `close` at the end.
 
     Raises ScheduleError at its making.
     """
 
     def __init__(self, settings: Scheduler) -> None:
-        self._known = {schedule.name: schedule for schedule in settings.schedules}
+        self._fixed = {schedule.name: schedule for schedule in settings.schedules}
         for schedule in settings.schedules:
             if why := objection(schedule):
                 raise ScheduleError(f"scheduler.schedules {schedule.name!r}: {why}")
-        if len(self._known) != len(settings.schedules):
+        if len(self._fixed) != len(settings.schedules):
             raise ScheduleError("scheduler.schedules: each needs a name of its own")
         self._log = log.get("scheduler")
         self._taken = _Taken()
+        self._refused: dict[str, Schedule] = {}
         self._active, self._next = False, 0.0
         self._apscheduler = _Unhurried(timezone=UTC)
         self._apscheduler.add_executor(self._taken)
         try:
             self._apscheduler.add_jobstore(SQLAlchemyJobStore(_url(settings), tablename="warpmeter_schedules"))
             self._apscheduler.start()
+            self._known = {**dict(self._remembered()), **self._fixed}
             self._agree()
         except (SQLAlchemyError, OSError, ImportError) as error:
             raise ScheduleError(f"the times of the schedules cannot be kept (scheduler.jobs_url): {error}") from error
 
+    def know(self, others: Sequence[Schedule]) -> None:
+        """Those that people have set, all of them; one of the settings' names stays the settings'."""
+        usable = {each.name: each for each in others if self._can_be_meant(each)}
+        known = {**usable, **self._fixed}
+        if known == self._known:
+            return
+        self._known, self._next = known, 0.0
+        try:
+            self._agree()
+        except SQLAlchemyError as error:
+            self._known = {}  # so that the next word is acted on, whatever it is
+            self._away(error)
+
+    def _can_be_meant(self, schedule: Schedule) -> bool:
+        why = objection(schedule)
+        if why and self._refused.get(schedule.name) != schedule:
+            self._refused[schedule.name] = schedule
+            self._log.warning("a schedule that cannot be used", schedule=schedule.name, why=why)
+        return not why
+
+    def _remembered(self) -> Iterator[tuple[str, Schedule]]:
+        """What was known before, of what people have set."""
+        for job in self._apscheduler.get_jobs():
+            if list(job.args[1:]) == [SET]:
+                values = json.loads(job.args[0])
+                yield job.id, Schedule(**{**values, "hosts": tuple(values["hosts"])})
+
     def _agree(self) -> None:
-        """The store has what the settings have; what is unchanged keeps its next time."""
+        """The store has what is known; what is unchanged keeps its next time."""
         kept = {job.id: job for job in self._apscheduler.get_jobs()}
         for name, job in kept.items():
             if name.partition(PUT_OFF)[0] not in self._known:
                 job.remove()
         for name, schedule in self._known.items():
-            told = [repr(sorted(asdict(schedule).items()))]
+            told = [json.dumps(asdict(schedule)), FIXED if name in self._fixed else SET]
             if name not in kept or list(kept[name].args) != told:
                 self._add(name, trigger(schedule), told)
 
@@ -194,9 +162,12 @@ class Schedules:
             taken, self._taken.due = self._taken.due, []
             return [made for name, at in taken for made in self._made(name, at)]
         except SQLAlchemyError as error:
-            self._log.warning("the store of the schedules is away: tried again", why=str(error).splitlines()[0])
-            self._next = time.monotonic() + AWAY_S
+            self._away(error)
             return []
+
+    def _away(self, error: SQLAlchemyError) -> None:
+        self._log.warning("the store of the schedules is away: tried again", why=str(error).splitlines()[0])
+        self._next = time.monotonic() + AWAY_S
 
     def _made(self, name: str, at: datetime) -> list[Request]:
         plain, _, nominal = name.partition(PUT_OFF)

@@ -17,6 +17,8 @@ NEEDED: Final = {
     "host": "", "topic": "", "job_id": "", "capture_id": "", "name": "metric", "kind": "xid", "state": "raised",
     "action": "start",
 }  # fmt: skip
+ACTIONS: Final = {"capture-schedules": "set"}
+"""Of the topics that know no start."""
 Value = bytes | None
 Mutation = Callable[[Random, bytes, bytes], Value]
 
@@ -39,6 +41,8 @@ def good(topic: Topic, number: int, rng: Random) -> wire.Envelope:
             if not field.has_presence or field.message_type or rng.random() < 0.5:
                 _fill(row, field, rng)
         _say(row, number, index)
+        if topic.name in ACTIONS:
+            row.action = ACTIONS[topic.name]
         rows.append(row)
     return wire.pack(topic, f"h{number}", rows)
 

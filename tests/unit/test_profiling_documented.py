@@ -10,11 +10,11 @@ from typer.main import get_command
 
 from warpmeter import config
 from warpmeter.captures import REASONS, wishes
+from warpmeter.captures.schedules import objection
 from warpmeter.captures.wishes import Request
 from warpmeter.cli.app import app
 from warpmeter.producers.kineto.endpoint import FOLDER_MAX
 from warpmeter.producers.kineto.files import VARIABLES
-from warpmeter.scheduler.schedules import objection
 from warpmeter.settings import Agent, Schedule, Scheduler, Traces
 
 PAGE: Final = (Path(__file__).parents[2] / "docs/profiling.md").read_text()

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from tests.wait import until
+from warpmeter.captures.schedules import SETTINGS, CaptureSchedule, objection, of_row, trigger, weekdays
+from warpmeter.captures.schedules import row as schedules_row
 from warpmeter.captures.wishes import Request
-from warpmeter.scheduler.schedules import Schedules, objection, put_off_s, trigger, weekdays
+from warpmeter.scheduler.schedules import Schedules, put_off_s
 from warpmeter.scheduler.service import ScheduleError
+from warpmeter.scheduler.timetable import Timetable
 from warpmeter.settings import Schedule, Scheduler
 
 HOURLY = Schedule("hourly", cron="0 * * * *", job="j", duration_ms=500)
@@ -27,7 +30,7 @@ def settings(folder: Path, *schedules: Schedule) -> Scheduler:
     return Scheduler(data=folder, schedules=schedules)
 
 
-def first_due(schedules: Schedules, within_s: float = 10.0) -> list[Request]:
+def first_due(schedules: Schedules | Timetable, within_s: float = 10.0) -> list[Request]:
     """What is due first."""
     found: list[Request] = []
 
@@ -174,3 +177,55 @@ def test_a_store_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         Schedules(replace(settings(tmp_path, HOURLY), jobs_url="nonsense://x"))
     with pytest.raises(ScheduleError, match="jobs_url"):
         Schedules(replace(settings(tmp_path / "file" / "x", HOURLY)))
+
+
+def test_what_people_set_is_known_after_a_restart_and_gone_when_they_remove_it(tmp_path: Path) -> None:
+    theirs = Schedule("theirs", every_s=1.0, job="j", duration_ms=500)
+    with closing(Schedules(settings(tmp_path, HOURLY))) as first:
+        first.know([theirs])
+    with closing(Schedules(settings(tmp_path, HOURLY))) as second:
+        second.elected(True)
+        assert first_due(second)[0].name == "theirs"
+        second.know([])
+        time.sleep(1.1)
+        assert second.due() == []
+
+
+def test_a_schedule_of_the_settings_is_not_taken_over_by_one_of_its_name(tmp_path: Path) -> None:
+    with closing(Schedules(settings(tmp_path, HOURLY))) as schedules:
+        schedules.know([replace(HOURLY, cron="", every_s=0.5), replace(HOURLY, name="bad", cron="never")])
+        schedules.elected(True)
+        time.sleep(1.1)
+        assert schedules.due() == []
+
+
+class Desk:
+    """A store that people set schedules in, and what the scheduler told."""
+
+    def __init__(self, *kept: tuple[Schedule, str]) -> None:
+        self.kept, self.told = list(kept), list[CaptureSchedule]()
+
+    def timetable(self, settings: Scheduler) -> Timetable:
+        return Timetable(settings, lambda: self.kept, self.told.append)
+
+
+def test_what_the_store_has_runs_and_the_settings_are_told_once(tmp_path: Path) -> None:
+    gone = replace(HOURLY, name="gone")
+    desk = Desk((Schedule("theirs", every_s=1.0, job="j", duration_ms=500), "ann"), (gone, SETTINGS))
+    with closing(desk.timetable(settings(tmp_path, HOURLY))) as timetable:
+        timetable.elected(True)
+        assert first_due(timetable)[0].name == "theirs"
+    assert [(row.name, row.action) for row in desk.told] == [("hourly", "set"), ("gone", "remove")]
+
+
+def test_without_any_schedule_nothing_is_loaded_or_written(tmp_path: Path) -> None:
+    with closing(Desk().timetable(settings(tmp_path))) as timetable:
+        timetable.elected(True)
+        until(lambda: timetable.due() == [], "a look", 5)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_schedule_is_the_same_after_its_way_over_the_topic() -> None:
+    sent = replace(HOURLY, hosts=("a", "b"), stacks=True, jitter_s=2.5)
+    row = {name: getattr(schedules_row(sent, "ann"), name) for name in CaptureSchedule.DESCRIPTOR.fields_by_name}
+    assert of_row(row) == sent

@@ -22,7 +22,7 @@ GOLDEN: Final = Path(__file__).parent.parent / "golden"
 DESCRIPTORS: Final = GOLDEN / "descriptors.json"
 PAYLOADS: Final = GOLDEN / "payloads"
 VERSIONS: Final = ("v1", "v2")
-CAPTURES: Final = ("capture-requests", "capture-commands", "capture-events")
+CAPTURES: Final = ("capture-requests", "capture-schedules", "capture-commands", "capture-events")
 YOUNGER: Final = {"v1": ("gpu-processes", "gpu-events", *CAPTURES), "v2": CAPTURES}
 """Topics that a version did not have."""
 TYPES: Final = {
