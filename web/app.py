@@ -8,17 +8,17 @@ from warpmeter.settings import Settings
 from warpmeter.web import api, errors
 from warpmeter.web.reads import Reads
 from warpmeter.web.security import login
-from warpmeter.web.security.gate import Gate
+from warpmeter.web.security.gate import FORMS, App, Gate, Receive, Scope, Send
 from warpmeter.web.security.identity import Identity
 
 GZIP_LEVEL = 1
 """A heatmap of 10,000 GPUs takes 112 ms at 1 and 489 ms at 5, for a few percent of the bytes."""
 
 
-def api_app(settings: Settings) -> FastAPI:
+def api_app(settings: Settings, pages: App | None = None) -> FastAPI:
     """The API alone, behind the gate: as many a process as one likes, and none loads the library of the pages.
 
-    Raises TokenError where a token's file cannot be used.
+    `pages` answers what is not the API's. Raises TokenError where a token's file cannot be used.
     """
     app = FastAPI(
         title="warpmeter", version=__version__, docs_url=None, redoc_url=None, openapi_url=f"{api.PREFIX}/openapi.json"
@@ -26,6 +26,8 @@ def api_app(settings: Settings) -> FastAPI:
     app.state.settings = settings
     app.state.reads = Reads(settings.store, settings.web)
     app.state.identity = Identity(settings.web)
+    if pages is not None:
+        app.add_middleware(Beside, pages=pages)
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=GZIP_LEVEL)
     app.add_middleware(Gate, web=settings.web, identity=app.state.identity)
     login.register(app)
@@ -39,16 +41,29 @@ def create(settings: Settings) -> FastAPI:
 
     Raises as `api_app` does.
     """
-    from nicegui import ui
+    from nicegui import core, ui
 
     from warpmeter.web import pages
     from warpmeter.web.pages import nonce
 
-    app = api_app(settings)
     nonce.install()
     pages.register()
+    app = api_app(settings, core.app)
     ui.run_with(
         app, title="warpmeter", dark=None, tailwind=False, gzip_middleware_factory=None, show_welcome_message=False,
         binding_refresh_interval=None,
     )  # fmt: skip
+    app.router.routes.pop()  # mounted there, the pages would answer for every method that the API does not know
     return app
+
+
+class Beside:
+    """ASGI middleware: what is not the API's, nor the login's, is a page."""
+
+    def __init__(self, app: App, pages: App) -> None:
+        self._app, self._pages = app, pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand it on."""
+        page = scope["type"] in ("http", "websocket") and not scope["path"].startswith(("/api/", *FORMS))
+        await (self._pages if page else self._app)(scope, receive, send)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from warpmeter import queries, store
@@ -17,7 +18,7 @@ FORMAT: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Reads:
-    """Named queries of `sql/queries` for a request, each bounded in time, rows and memory by the settings.
+    """Named queries of `sql/queries` for a request, each bounded in time, memory, rows and bytes by the settings.
 
     Each thread has a client of its own (`store.client`), so call it from worker threads: endpoints are plain `def`.
     """
@@ -41,7 +42,30 @@ class Reads:
         return store.client(self.store).raw_query(query.sql, query.values(_texts(given)), settings=settings, fmt=form)
 
     def _bounds(self) -> dict[str, Any]:
-        return {"max_execution_time": self.limits.query_s, "max_result_rows": self.limits.query_rows}
+        web = self.limits
+        return within(
+            self.store,
+            {
+                "max_execution_time": web.query_s,
+                "max_memory_usage": web.query_memory,
+                "max_result_rows": web.query_rows,
+                "max_result_bytes": web.query_bytes,
+            },
+        )
+
+
+def within(kept: Store, limits: Mapping[str, float]) -> dict[str, float]:
+    """Limits of a query, none above what the store lets this user set, which it would refuse. Raises ClickHouseError."""
+    most = _ceilings(kept, tuple(limits))
+    return {name: min(limit, most.get(name, limit)) for name, limit in limits.items()}
+
+
+@cache
+def _ceilings(kept: Store, names: tuple[str, ...]) -> Mapping[str, float]:
+    """The largest value of each setting that has one."""
+    sql = "SELECT name, toFloat64OrNull(max) FROM system.settings WHERE name IN {names:Array(String)}"
+    rows = store.client(kept).query(sql, {"names": list(names)}).result_rows
+    return {str(name): most for name, most in rows if most}
 
 
 def _texts(given: Mapping[str, object]) -> dict[str, str]:

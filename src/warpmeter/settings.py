@@ -298,7 +298,7 @@ class Web:
     query_s: float = 10.0
     query_rows: int = 1_000_000
     query_bytes: int = 256 << 20
-    query_memory: int = 4 << 30
+    query_memory: int = 2 << 30
     sql: bool = True
     sql_s: float = 30.0
     sql_rows: int = 10_000

@@ -88,7 +88,7 @@ class Gate:
         body = receive if scope["type"] == "websocket" else _bounded(receive, self._web.body_bytes)
         try:
             await self._app(scope, body, answer)
-        except Exception as error:  # the edge: what nobody expected becomes a line in the log and a 500
+        except Exception as error:  # noqa: BLE001 - the edge: what nobody expected becomes a line in the log and a 500
             name = who.name if who else ""
             log.get("web").error("failed", path=scope["path"][:500], who=name, exc_info=error)
             return None if answer.status else Refusal(500, "this is a mistake of warpmeter's; its log says more")

@@ -38,4 +38,5 @@ def route(scope: MutableMapping[str, Any], path: str) -> str:
     if path.startswith(FILES):
         return FILES
     found = getattr(scope.get("route"), "path", "")
-    return found or "other"
+    prefix = "/api/v1" if path.startswith("/api/v1") and not found.startswith("/api") else ""
+    return prefix + found if found else "other"

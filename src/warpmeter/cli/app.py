@@ -46,7 +46,7 @@ def main(
 
 
 PANELS: Final[Mapping[str, Sequence[Callable[..., None]]]] = {
-    "Run": (run.up, run.agent, run.ingest, run.schedule, run.engine),
+    "Run": (run.up, run.agent, run.ingest, run.schedule, run.web, run.engine),
     "Ask": (ask.sql, ask.queries, ask.tail, analyze.analyze),
     "Operate": (
         operate.status,

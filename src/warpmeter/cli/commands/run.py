@@ -82,6 +82,19 @@ def schedule(bootstrap_servers: Bootstrap = None, store: Dsn = None) -> None:
     launch.become("warpmeter.scheduler", settings)
 
 
+def web(
+    listen: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8080")] = None,
+    store: Dsn = None,
+    bootstrap_servers: Bootstrap = None,
+) -> None:
+    """Serve the page and the API. Beyond loopback it must know who may look: web.tokens, or web.proxies."""
+    settings = common.settings(
+        web={"listen": listen, "port": port}, store={"dsn": store}, kafka={"bootstrap_servers": bootstrap_servers}
+    )
+    launch.become("warpmeter.web", settings)
+
+
 def engine(
     data: Data = None,
     port: Annotated[int | None, typer.Option(help="Port of ClickHouse's HTTP protocol.", show_default="8123")] = None,
