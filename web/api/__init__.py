@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from warpmeter.web.api import fleet, gpus, health, hosts, jobs, metrics, session, timeline
+from warpmeter.web.api import captures, fleet, gpus, health, hosts, jobs, metrics, profilable, session, timeline, traces
 
 PREFIX = "/api/v1"
 
@@ -10,7 +10,7 @@ PREFIX = "/api/v1"
 def router() -> APIRouter:
     """All endpoints."""
     whole = APIRouter(prefix=PREFIX)
-    for part in (health.router, session.router, fleet.router, metrics.router, hosts.router, gpus.router, jobs.router, timeline.router):
+    for part in (health.router, session.router, fleet.router, metrics.router, hosts.router, gpus.router, jobs.router, timeline.router, captures.router, profilable.router, traces.router):
         whole.include_router(part)
     for last in (hosts.one, jobs.one):  # these catch every path below /hosts and /jobs
         whole.include_router(last)

@@ -1,19 +1,223 @@
-"""The fleet as a whole: statistics, series, heatmap."""
+"""The fleet as a whole: statistics, states, series, heatmap."""
 
-from typing import Annotated
+import json
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, Field
 
+from warpmeter.schemas.metrics import Metric
+from warpmeter.web import paging, series
+from warpmeter.web.access import Viewer
+from warpmeter.web.answers import Answers
 from warpmeter.web.context import Asking
-from warpmeter.web.times import Asked
+from warpmeter.web.known import host_or_404, job_or_404
+from warpmeter.web.reads import Reads
+from warpmeter.web.times import SUFFIX, WINDOWS_S, Asked, Tier, Window
 
 router = APIRouter(tags=["fleet"])
 
 
-@router.get("/heatmap", response_class=Response)
-def heatmap(
-    reads: Asking, window: Asked, metric: Annotated[str, Query(description="SI name of a GPU's metric.")] = "gpu_util"
+class Statistic(BaseModel):
+    """A headline metric over the window, and its mean over the window of the same length before."""
+
+    metric: str = Field(examples=["gpu_util"])
+    unit: str = Field(examples=["ratio 0-1"])
+    mean: float | None = Field(examples=[0.81])
+    p50: float | None = Field(examples=[0.93])
+    p95: float | None = Field(examples=[0.99])
+    before: float | None = Field(examples=[0.76])
+    change: float | None = Field(description="mean - before", examples=[0.05])
+
+
+class Statistics(BaseModel):
+    """Headline statistics of the fleet; null is what is not known."""
+
+    metrics: list[Statistic]
+    gpus: int = Field(description="GPUs seen in the window.", examples=[512])
+    hosts: int = Field(examples=[64])
+    gpu_hours: float = Field(examples=[512.0])
+    idle_gpu_hours: float = Field(description="Of them, known to be below 5 %.", examples=[31.5])
+    since: str
+    until: str
+    tier: Tier
+
+
+@router.get("/fleet/statistics", response_class=Response, responses={200: {"model": Statistics}})
+def statistics(_: Viewer, reads: Asking, window: Asked, answers: Answers) -> Response:
+    """Means, medians and 95th percentiles of the headline metrics, and the change against the window before.
+
+    A window of up to half an hour is taken from the samples; a longer one begins with a whole minute, beyond two days
+    with a whole hour.
+    """
+    given: dict[str, Any] = {"before": window.before.since.isoformat(), "since": window.since.isoformat()}
+    given["until"] = window.until.isoformat()
+    tier = _tier_of_statistics(window)
+    if tier == "raw":
+        rows = json.loads(reads.json("fleet_statistics_raw", form="JSON", **given))["data"]
+    else:
+        given |= {"windows": f"fleet_windows_{SUFFIX[tier]}", "step_s": WINDOWS_S[tier]}
+        rows = json.loads(reads.json("fleet_statistics", form="JSON", **given))["data"]
+    counts = json.loads(reads.json("fleet_counts", form="JSON", since=given["since"], until=given["until"]))["data"][0]
+    metrics = [{name: row[name] for name in Statistic.model_fields} for row in rows]
+    hours = {name: rows[0][name] for name in ("gpu_hours", "idle_gpu_hours")}
+    told = {"since": given["since"], "until": given["until"], "tier": tier}
+    return answers.json({"metrics": metrics, **counts, **hours, **told}, lasting=window.closed)
+
+
+def _tier_of_statistics(window: Window) -> Tier:
+    if window.tier == "raw":
+        return "raw"
+    return "hour" if window.tier == "hour" or (window.until - window.since).days >= 2 else "minute"
+
+
+class GpuStates(BaseModel):
+    """Columns of one value a GPU."""
+
+    host: list[str]
+    gpu: list[int]
+    uuid: list[str]
+    job_id: list[str]
+    state: list[str]
+    why: list[str]
+
+
+class States(BaseModel):
+    """How many GPUs are in each state now."""
+
+    busy: int = Field(examples=[440])
+    idle: int = Field(description="Below 5 %.", examples=[68])
+    failing: int = Field(description="An XID stands.", examples=[3])
+    gone: int = Field(description="Lost, or nothing has been heard of it for a minute.", examples=[1])
+    total: int = Field(examples=[512])
+    gpus: GpuStates | None = Field(default=None, description="With `gpus=true`.")
+
+
+@router.get("/fleet/states", response_class=Response, responses={200: {"model": States}})
+def states(
+    _: Viewer,
+    reads: Asking,
+    answers: Answers,
+    gpus: Annotated[bool, Query(description="Each GPU's state as well.")] = False,
 ) -> Response:
-    """One row a GPU, columns of a value a step: `{"host": [...], "gpu": [...], "uuid": [...], "values": [[...]]}`."""
-    body = reads.json("heatmap", metric=metric, **window.parameters())
-    return Response(body, media_type="application/json")
+    """How many GPUs are busy, idle, failing and gone now."""
+    counts = json.loads(reads.json("fleet_states", form="JSON"))["data"][0]
+    if gpus:
+        counts["gpus"] = json.loads(reads.json("gpu_states"))
+    return answers.json(counts)
+
+
+class Series(BaseModel):
+    """One line: a value a step, null where nothing is known."""
+
+    key: str = Field(description="Unique in the answer, and what to call it.", examples=["gpu-0001/3"])
+    host: str
+    gpu: int | None
+    uuid: str
+    job_id: str
+    kind: str = Field("", description="Of a device.")
+    device: str = ""
+    mean: float | None = Field(description="Over the window.")
+    values: list[float | None]
+
+
+class Chart(BaseModel):
+    """Series of a metric over a window, in SI units."""
+
+    metric: str = Field(examples=["gpu_util"])
+    unit: str = Field(examples=["ratio 0-1"])
+    topic: str = Field(examples=["gpu-samples"])
+    since: str
+    until: str
+    step_s: int = Field(examples=[60])
+    tier: Tier
+    times: list[int] = Field(description="Where each step begins, seconds since the epoch.")
+    series: list[Series]
+    total: int = Field(description="How many series there were; those with the highest means are in the answer.")
+
+
+@router.get("/series", response_class=Response, responses={200: {"model": Chart}})
+def chart(
+    _: Viewer, reads: Asking, window: Asked, answers: Answers,
+    metric: Annotated[str, Query(max_length=100, description="SI name of a metric.", examples=["gpu_util"])],
+    by: Annotated[series.By, Query(description="What a series is of.")] = "fleet",
+    topic: Annotated[series.Topic | None, Query(description="Whose metric, where several have that name.")] = None,
+    host: Annotated[str, Query(max_length=1000)] = "",
+    job: Annotated[str, Query(max_length=1000, description="Of its GPUs or hosts alone, while it ran.")] = "",
+    gpu: Annotated[str, Query(max_length=100, description="Index or uuid.")] = "",
+    device: Annotated[str, Query(max_length=1000, examples=["eth0"])] = "",
+    kind: Annotated[str, Query(max_length=100, description="nic, rdma, disk, mount, numa, socket.")] = "",
+    top: Annotated[int, Query(ge=1, le=1000, description="Series with the highest means.")] = 20,
+) -> Response:  # fmt: skip
+    """Any metric over time, by fleet, host, GPU, job or device; from samples, minutes or hours as the window allows."""
+    found = series.metric(metric, topic, by, bool(device or kind))
+    plan = series.plan(series.Question(found, by, host, gpu, job, device, kind, top), window)
+    rows, total = paging.rows(reads, plan.query, **plan.given)
+    if not rows:
+        _known(reads, host, job)
+    if by == "job" and job:
+        rows = [row | {"key": job, "job_id": job} for row in rows]
+    body = {**_told(found, window, plan.tier), "times": window.times, "series": [_without(row) for row in rows]}
+    return answers.json({**body, "total": max(total, len(rows))}, lasting=window.closed)
+
+
+def _without(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "stored_mean"}
+
+
+def _told(metric: Metric, window: Window, tier: Tier) -> dict[str, Any]:
+    told = {"metric": metric.name, "unit": metric.unit, "topic": metric.topic, "since": window.since.isoformat()}
+    return {**told, "until": window.until.isoformat(), "step_s": window.step_s, "tier": tier}
+
+
+def _known(reads: Reads, host: str, job: str) -> None:
+    if host:
+        host_or_404(reads, host, "query")
+    if job:
+        job_or_404(reads, job, "query", "job")
+
+
+class Columns(BaseModel):
+    """Columns of one value a GPU."""
+
+    host: list[str]
+    gpu: list[int]
+    uuid: list[str]
+    job_id: list[str] = Field(description="The job that it last had, or ''.")
+    start: list[str]
+    values: list[list[float | None]]
+
+
+class Heat(BaseModel):
+    """A metric of every GPU over a window, in SI units: a value a step."""
+
+    metric: str = Field(examples=["gpu_util"])
+    unit: str
+    topic: str
+    since: str
+    until: str
+    first: int = Field(description="Where the first step begins, seconds since the epoch.")
+    step_s: int
+    tier: Tier
+    columns: Columns
+
+
+@router.get("/heatmap", response_class=Response, responses={200: {"model": Heat}})
+def heatmap(
+    _: Viewer, reads: Asking, window: Asked, answers: Answers,
+    metric: Annotated[str, Query(max_length=100, description="SI name of a GPU's metric.")] = "gpu_util",
+    host: Annotated[str, Query(max_length=1000)] = "",
+    job: Annotated[str, Query(max_length=1000, description="Of its GPUs alone, while it ran.")] = "",
+) -> Response:  # fmt: skip
+    """A row a GPU, in columns, a value a step: `{"columns": {"host": [...], "gpu": [...], "values": [[...]]}}`."""
+    found = series.metric(metric, "gpu-samples", "gpu", device=False)
+    tier: Tier = window.tier if found.rolled_up else "raw"
+    given: dict[str, Any] = {"metric": metric, "host": host, "job_id": job, **window.parameters()}
+    if tier == "raw":
+        columns = reads.json("heatmap_raw", **given)
+    else:
+        columns = reads.json("heatmap", windows=f"gpu_heatmap_{SUFFIX[tier]}", **given)
+    if len(columns) < 300 and not json.loads(columns)["host"]:
+        _known(reads, host, job)
+    head = json.dumps({**_told(found, window, tier), "first": window.first})
+    return answers.json(head.encode()[:-1] + b',"columns":' + columns + b"}", lasting=window.closed)

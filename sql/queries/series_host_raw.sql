@@ -1,0 +1,32 @@
+-- How did a metric of hosts change over time? The same as series_host from the raw rows: for steps below a minute, and for
+-- metrics that are not rolled up.
+-- @host_metric cpu_util  SI name of the metric, of a host
+-- @since -15m  start of the window, rounded down to a whole step
+-- @until now  end of the window
+-- @step_s 10  length of a step in seconds
+-- @by host  fleet or host
+-- @host ''  this host alone
+-- @job_id ''  the hosts of this job alone
+-- @top 20  how many series
+WITH
+    {step_s:UInt32} AS step,
+    intDiv(toUnixTimestamp({since:DateTime('UTC')}), step) * step AS first,
+    (intDiv(toUnixTimestamp({until:DateTime('UTC')}) - 1, step) + 1) * step AS last
+SELECT
+    if(host = '', 'fleet', host) AS key,
+    if({by:String} = 'fleet', '', toString(t.host)) AS host,
+    NULL AS gpu, '' AS uuid, '' AS job_id,
+    avg({metric_column:Identifier}) AS stored_mean,
+    round(stored_mean * {metric_factor:Float64}, {metric_decimals:UInt8}) AS mean,
+    arrayMap(
+        x -> if(isNaN(x), NULL, round(x * {metric_factor:Float64}, {metric_decimals:UInt8})),
+        avgResample(first * 1000, last * 1000, step * 1000)({metric_column:Identifier}, toUnixTimestamp64Milli(t.ts))
+    ) AS values
+FROM host_samples AS t
+WHERE t.ts >= toDateTime64(first, 3, 'UTC') AND t.ts < toDateTime64(last, 3, 'UTC')
+    AND ({host:String} = '' OR t.host = {host:String})
+    AND ({job_id:String} = '' OR t.host IN (SELECT host FROM job_trees WHERE job_id = {job_id:String}))
+GROUP BY host
+ORDER BY stored_mean DESC NULLS LAST, host
+LIMIT {top:UInt32}
+SETTINGS exact_rows_before_limit = 1

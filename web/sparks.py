@@ -1,0 +1,35 @@
+"""Small lines of GPU utilisation for the rows of a table."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from warpmeter.web.reads import Reads
+from warpmeter.web.times import SUFFIX, Window
+
+Lines = dict[str, list[float | None]]
+
+
+def of_hosts(reads: Reads, window: Window, hosts: Sequence[str]) -> Lines:
+    """A line for each host that had a GPU in the window, by name."""
+    return _lines(reads, window, "host_sparks", "gpu_heatmap", "hosts", hosts)
+
+
+def of_jobs(reads: Reads, window: Window, jobs: Sequence[str]) -> Lines:
+    """A line for each job that had a GPU in the window, by id."""
+    return _lines(reads, window, "job_sparks", "job_windows", "jobs", jobs)
+
+
+def told(window: Window) -> dict[str, Any]:
+    """What the lines' values are of: the length of a step, and where the first begins."""
+    return {"spark_step_s": window.spark.step_s, "spark_since": window.spark.first}
+
+
+def _lines(reads: Reads, window: Window, query: str, table: str, field: str, names: Sequence[str]) -> Lines:
+    if not names:
+        return {}
+    small = window.spark
+    given = {field: json.dumps(names), "windows": f"{table}_{SUFFIX[small.tier]}", **small.parameters()}
+    found = json.loads(reads.json(query, **given))
+    key, values = found.values()
+    return dict(zip(key, values, strict=True))
