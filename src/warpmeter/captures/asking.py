@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
@@ -70,19 +71,22 @@ class Asker:
 
     def ask(self, asked: Request) -> None:
         """Returns once the broker has it; raises NotTakenError."""
-        self.put(REQUESTS, asked.capture_id, asked)
+        self.put(REQUESTS, {asked.capture_id: asked})
 
-    def put(self, topic: Topic, key: str, row: Message) -> None:
-        """The same for one row of any topic."""
-        done, problems = threading.Event(), list[str]()
+    def put(self, topic: Topic, rows: Mapping[str, Message]) -> None:
+        """The same for rows of any topic, by their keys."""
+        left, problems, done = set(rows), list[str](), threading.Event()
 
-        def delivered(error: KafkaError | None, _: KafkaMessage) -> None:
+        def delivered(key: str, error: KafkaError | None, _: KafkaMessage) -> None:
+            left.discard(key)
             if error is not None:
                 problems.append(error.str())
-            done.set()
+            if not left:
+                done.set()
 
         try:
-            self._sender.put(topic, key, [row], delivered)
+            for key, row in rows.items():
+                self._sender.put(topic, key, [row], partial(delivered, key))
         except (KafkaException, BufferError, RegistryError) as error:
             raise NotTakenError(f"{topic.name} could not be written: {error}") from error
         until = time.monotonic() + TAKEN_S + 1

@@ -1,0 +1,219 @@
+"""What the API knows of captures: rows of the store, with what was heard since."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from warpmeter.captures import REASONS
+from warpmeter.captures.asking import Asker
+from warpmeter.captures.progress import Progress
+from warpmeter.captures.ranks import Event
+from warpmeter.captures.wishes import Request
+from warpmeter.settings import Settings
+from warpmeter.web import paging
+from warpmeter.web.live import Live
+from warpmeter.web.reads import Reads
+
+Row = dict[str, Any]
+KEPT_S: Final = 4.0
+"""So long rows of the store serve all who follow a capture: what is newer is heard."""
+KEPT: Final = 200
+LONGEST_AGO: Final = "2020-01-01"
+_ASKED: Final = ("duration_ms", "iterations", "count", "interval_s", "shapes", "memory", "stacks", "flops", "modules",
+                 "max_count", "max_bytes", "max_seconds")  # fmt: skip
+
+
+@dataclass
+class Known:
+    """A capture by the store: its row of `captures_listed`, None where it has none yet, and its processes."""
+
+    row: Row | None
+    processes: list[Row]
+    read_at: float = field(default_factory=time.monotonic)
+
+
+@dataclass
+class Captures:
+    """Of one process of the web: asks for captures, and says how they stand."""
+
+    settings: Settings
+    reads: Reads
+    live: Live
+    _kept: dict[str, Known] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _asker: Asker | None = None
+
+    @property
+    def asker(self) -> Asker:
+        """The way onto the bus, made when it is needed. Raises KafkaException for options that librdkafka refuses."""
+        with self._lock:
+            if self._asker is None:
+                self._asker = Asker(self.settings.kafka, "web")
+            return self._asker
+
+    def ask(self, request: Request) -> None:
+        """Onto the bus; raises NotTakenError, KafkaException."""
+        self.asker.ask(request)
+        if request.action == "start":
+            self.live.note(request)
+
+    def known(self, capture_id: str) -> Known:
+        """What the store has of it, lately."""
+        with self._lock:
+            kept = self._kept.get(capture_id)
+        if kept is not None and time.monotonic() - kept.read_at < KEPT_S:
+            return kept
+        rows, _ = paging.rows(self.reads, "captures_listed", capture_id=capture_id, since=LONGEST_AGO, limit=1)
+        processes, _ = paging.rows(self.reads, "capture_processes", capture_id=capture_id)
+        found = Known(rows[0] if rows else None, processes)
+        with self._lock:
+            self._kept[capture_id] = found
+            while len(self._kept) > KEPT:
+                self._kept.pop(next(iter(self._kept)))
+        return found
+
+    def progress(self, capture_id: str) -> tuple[Row, Progress] | None:
+        """How it stands: its row, as the list has it, and each process; None where there is no such capture."""
+        heard = self.live.events(capture_id)
+        request = next((each for each in self.live.asked() if each.capture_id == capture_id), None)
+        known = self.known(capture_id)
+        if known.row is None and request is None:
+            return None
+        progress = Progress(capture_id, request)
+        for event in (*_events(capture_id, known), *heard):
+            progress.hear(event)
+        return _row(known.row if known.row is not None else _new(request or Request()), progress), progress
+
+    def fresh(self, row: Row) -> Row:
+        """A row of the list with what was heard since."""
+        events = self.live.events(row["capture_id"])
+        if not events:
+            return row
+        progress = Progress(row["capture_id"])
+        for event in events:
+            progress.hear(event)
+        return _heard(row, progress)
+
+    def unlisted(self, known: Sequence[Row]) -> list[Row]:
+        """Rows of what this process asked for and the store does not know yet, the newest first."""
+        listed = {row["capture_id"] for row in known}
+        lately = time.time() - 60
+        return [
+            self.fresh(_new(each))
+            for each in self.live.asked()
+            if each.ts > lately and each.capture_id not in listed and not self._stored(each.capture_id)
+        ]
+
+    def _stored(self, capture_id: str) -> bool:
+        return self.known(capture_id).row is not None
+
+
+def processes(progress: Progress) -> list[Row]:
+    """Each process of each round, and each host without any: state, why, what that means, and where its trace is."""
+    document = progress.document()
+    of_hosts = [
+        {**_PROCESS, "sequence": number, "host": host, "state": event.state, "reason": event.reason, "why": event.why}
+        for (number, host), event in sorted(progress.hosts.items())
+        if not any(key[:2] == (number, host) for key in progress.ranks)
+    ]
+    told = [_process(row) for row in document["ranks"]] + of_hosts
+    for row in told:
+        row["meaning"] = REASONS.get(row["reason"], "")
+        row["clock"] = progress.warnings.get(row["host"], "")
+    return sorted(told, key=lambda row: (-row["sequence"], row["rank"] is None, row["rank"], row["host"], row["pid"]))
+
+
+_PROCESS: Final[Mapping[str, Any]] = {
+    "pid": None, "rank": None, "job_id": "", "start_at": None, "traced_from": None, "traced_until": None,
+    "bytes": None, "raw_bytes": None, "slowdown_permille": None, "stored": False,
+}  # fmt: skip
+
+
+def _process(row: Mapping[str, Any]) -> Row:
+    times = {name: _time(row[name]) for name in ("start_at", "traced_from", "traced_until")}
+    kept = {name: row[name] for name in row if name not in ("url", "sha256")}
+    return {**kept, **times, "stored": bool(row["url"])}
+
+
+def _time(seconds: float | None) -> str | None:
+    """As the engine writes times in JSON."""
+    if not seconds:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _events(capture_id: str, known: Known) -> list[Event]:
+    """What the store knows, as the events that it knows it from."""
+    row, found = known.row, []
+    if row is not None and row["begun_at"] is not None:
+        found.append(Event(capture_id=capture_id, state="requested"))
+    if row is not None and row["ended_at"] is not None:
+        found.append(Event(capture_id=capture_id, state="ended", reason=row["reason"], why=row["why"]))
+    for process in known.processes:
+        found += _of_process(capture_id, process)
+    return found
+
+
+def _of_process(capture_id: str, row: Row) -> list[Event]:
+    event = Event(
+        capture_id=capture_id, sequence=row["sequence"], host=row["host"], job_id=row["job_id"], state=row["state"],
+        reason=row["reason"], why=row["why"], **_set(row, "pid", "rank"), **_times(row, "start_at"),
+    )  # fmt: skip
+    if not row["url"]:
+        return [event]
+    trace = Event(
+        url=row["url"], sha256=row["sha256"], **_set(row, "bytes", "raw_bytes", "slowdown_permille"),
+        **_times(row, "traced_from", "traced_until"),
+    )  # fmt: skip
+    trace.MergeFrom(event)
+    trace.state = "captured"
+    return [trace, event]
+
+
+def _set(row: Row, *names: str) -> dict[str, Any]:
+    return {name: row[name] for name in names if row[name] is not None}
+
+
+def _times(row: Row, *names: str) -> dict[str, Any]:
+    return {name: datetime.fromisoformat(row[name]).timestamp() for name in names if row[name] is not None}
+
+
+def _new(request: Request) -> Row:
+    """The row of a capture that the store does not know yet."""
+    return {
+        "capture_id": request.capture_id, "name": request.name, "requested_by": request.requested_by,
+        "requested_at": _time(request.ts), "state": "requested", "reason": "", "why": "", "job_id": request.job_id,
+        "mode": request.mode or "trace", "begun_at": None, "ended_at": None, "rounds": 0, "hosts": [], "processes": 0,
+        "captured": 0, "analysed": 0, "failed": 0, "hosts_failed": [], "clocks_off": [], "bytes": 0,
+        **{name: getattr(request, name) for name in _ASKED}, "asked_hosts": list(request.hosts),
+        "pids": list(request.pids), "condition": request.where,
+    }  # fmt: skip
+
+
+def _heard(row: Row, progress: Progress) -> Row:
+    """A row of the list with what `progress` knows on top: the state goes on, and counts grow."""
+    new = dict(row)
+    if progress.ended is not None:
+        new |= {"state": "ended", "reason": progress.ended.reason, "why": progress.ended.why}
+        new["ended_at"] = row["ended_at"] or _time(progress.ended.ts)
+    elif progress.begun and row["state"] == "requested":
+        new["state"] = "running"
+    ranks = progress.ranks.values()
+    counts = {
+        "processes": len(ranks),
+        "captured": len(progress.captured),
+        "analysed": sum(rank.state == "analysed" and not rank.last.reason for rank in ranks),
+        "failed": sum(rank.captured is None and rank.state in ("failed", "cancelled") for rank in ranks),
+        "rounds": max((number for number, _, _ in progress.ranks), default=0),
+        "bytes": sum(event.bytes for event in progress.captured),
+    }
+    new |= {name: max(row[name] or 0, count) for name, count in counts.items()}
+    new["hosts"] = sorted({*row["hosts"], *(rank.host for rank in ranks), *(host for _, host in progress.hosts)})
+    return new
+
+
+def _row(row: Row, progress: Progress) -> Row:
+    return _heard(row, progress) | {"summary": progress.summary() if row["state"] != "lost" else row["why"]}
