@@ -6,6 +6,9 @@ from fastapi.middleware.gzip import GZipMiddleware
 from warpmeter import __version__
 from warpmeter.settings import Settings
 from warpmeter.web import api, errors
+from warpmeter.web.capturing import Captures
+from warpmeter.web.live import Live
+from warpmeter.web.looking import Looking
 from warpmeter.web.reads import Reads
 from warpmeter.web.security import login
 from warpmeter.web.security.gate import FORMS, App, Gate, Receive, Scope, Send
@@ -25,6 +28,8 @@ def api_app(settings: Settings, pages: App | None = None) -> FastAPI:
     )
     app.state.settings = settings
     app.state.reads = Reads(settings.store, settings.web)
+    app.state.captures = Captures(settings, app.state.reads, Live(settings.kafka))
+    app.state.looking = Looking(app.state.captures)
     app.state.identity = Identity(settings.web)
     if pages is not None:
         app.add_middleware(Beside, pages=pages)

@@ -10,8 +10,8 @@ PREFIX = "/api/v1"
 def router() -> APIRouter:
     """All endpoints."""
     whole = APIRouter(prefix=PREFIX)
-    for part in (health.router, session.router, fleet.router, metrics.router, hosts.router, gpus.router, jobs.router, timeline.router, captures.router, profilable.router, traces.router):
-        whole.include_router(part)
+    for part in (health, session, fleet, metrics, hosts, gpus, jobs, timeline, captures, profilable, traces):
+        whole.include_router(part.router)
     for last in (hosts.one, jobs.one):  # these catch every path below /hosts and /jobs
         whole.include_router(last)
     return whole
