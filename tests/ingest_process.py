@@ -1,6 +1,5 @@
 """The real ingest process for tests: on a real broker, into a real engine over HTTP."""
 
-import signal
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -13,6 +12,7 @@ from confluent_kafka import Producer
 from tests.brokers import Broker
 from tests.brokers.process import tail
 from tests.engine import DATABASE, TOKEN, WRITER, EngineServer
+from tests.signals import SLACK_S, tell
 from tests.wait import until
 from warpmeter import bus, launch, migrate, store, topics, wire
 from warpmeter.schemas.generated import gpu_samples_pb2, host_samples_pb2
@@ -73,10 +73,9 @@ class IngestProcess:
         until(lambda: "partitions taken" in self.said() or self.process.poll() is not None, "the group to form")
         return self
 
-    def stop(self, within_s: float = 6.0) -> int:
-        """SIGTERM once it can hear it, what it had to do may have been done before it began; its exit status."""
-        until(lambda: "ingesting" in self.said() or self.process.poll() is not None, "the process to begin")
-        self.process.send_signal(signal.SIGTERM)
+    def stop(self, within_s: float = 5.0 + SLACK_S) -> int:
+        """SIGTERM; its exit status."""
+        tell(self.process)
         return self.process.wait(within_s)
 
     def close(self) -> None:
@@ -84,7 +83,7 @@ class IngestProcess:
         if self.process.poll() is None:
             self.kill()
 
-    def ended(self, within_s: float = 20.0) -> int:
+    def ended(self, within_s: float = 60.0) -> int:
         """The exit status once it ends by itself."""
         return self.process.wait(within_s)
 
@@ -149,7 +148,7 @@ class Feed:
 
     def flush(self) -> None:
         """Wait for the broker's acknowledgement of all."""
-        assert self._producer.flush(20) == 0, "the broker does not acknowledge"
+        assert self._producer.flush(60) == 0, "the broker does not acknowledge"
 
     @property
     def producer(self) -> Producer:
@@ -185,7 +184,7 @@ class Table:
         """GPU samples that the minute rollup counts."""
         return int(self.value("SELECT sum(samples) FROM gpu_heatmap_1m WHERE host LIKE {tag:String}"))
 
-    def reaches(self, rows: int, process: IngestProcess, topic: Topic = GPUS, within_s: float = 25.0) -> None:
+    def reaches(self, rows: int, process: IngestProcess, topic: Topic = GPUS, within_s: float = 60.0) -> None:
         """Wait until that many rows are in."""
         deadline = time.monotonic() + within_s
         while (found := self.rows(topic)) < rows:

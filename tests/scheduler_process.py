@@ -1,6 +1,5 @@
 """The real scheduler process for tests, and agents that answer it over the bus."""
 
-import signal
 import threading
 import time
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from typing import Any, Final
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from tests.brokers.process import tail
+from tests.signals import tell
 from tests.wait import until
 from warpmeter import bus, launch, wire
 from warpmeter.captures.ranks import Event
@@ -39,7 +39,7 @@ class SchedulerProcess:
         said = self.log.read_text()
         return said.rfind(ACTIVE) > said.rfind(STANDS_BY)
 
-    def until_active(self, within_s: float = 40.0) -> "SchedulerProcess":
+    def until_active(self, within_s: float = 60.0) -> "SchedulerProcess":
         """Wait until it is the active one."""
         until(lambda: self.active or self.process.poll() is not None, "the scheduler to be elected", within_s)
         assert self.process.poll() is None, str(self)
@@ -50,9 +50,9 @@ class SchedulerProcess:
         self.process.kill()
         self.process.wait()
 
-    def stop(self, within_s: float = 15.0) -> int:
+    def stop(self, within_s: float = 20.0) -> int:
         """SIGTERM; its exit status."""
-        self.process.send_signal(signal.SIGTERM)
+        tell(self.process)
         return self.process.wait(within_s)
 
     def close(self) -> None:

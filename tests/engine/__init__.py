@@ -1,6 +1,5 @@
 """A real engine process for the tests: `EngineServer` starts it as `warpmeter up` does."""
 
-import signal
 import subprocess
 import time
 import urllib.request
@@ -12,6 +11,7 @@ import clickhouse_connect
 from clickhouse_connect.driver.client import Client
 
 from tests.brokers.process import free_ports, tail
+from tests.signals import tell
 from warpmeter import launch
 from warpmeter.settings import Engine, Metrics, Settings
 
@@ -32,7 +32,7 @@ class EngineServer:
         self._await()
 
     def _await(self) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
                 with urllib.request.urlopen(f"{self.url}/ping", timeout=5):
@@ -62,8 +62,8 @@ class EngineServer:
     def close(self) -> int:
         """End it as an operator would; returns its exit status."""
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=15)
+            tell(self.process)
+        return self.process.wait(timeout=30)
 
 
 def spawn(data: Path, port: int, log: Path, threads: int = 4) -> subprocess.Popen[bytes]:

@@ -72,7 +72,7 @@ class Reader:
         """Rows of one topic read so far, in order."""
         return [row for message in self.messages if message.topic == topic for row in message.rows]
 
-    def wait(self, condition: Callable[["Reader"], object], what: str, within_s: float = 20.0) -> None:
+    def wait(self, condition: Callable[["Reader"], object], what: str, within_s: float = 60.0) -> None:
         """Read until `condition(self)` holds."""
 
         def holds() -> object:
@@ -126,7 +126,7 @@ class Watched:
     def running(self) -> Iterator[subprocess.Popen[bytes]]:
         """The process, killed in the end if it still runs."""
         with running(self.settings, str(self._off), log=self.log, module="tests.real.agent_child") as process:
-            until(lambda: "agent_started" in self.log.read_text(), "the agent to start", 30)
+            until(lambda: "agent_started" in self.log.read_text(), "the agent to start")
             yield process
 
     def set_clock(self, off_s: float) -> None:
@@ -164,7 +164,7 @@ def frozen(broker: Tansu) -> Iterator[None]:
         os.kill(broker._process.pid, signal.SIGCONT)
 
 
-def output(asked: Settings, *arguments: str, timeout_s: float = 30.0) -> subprocess.CompletedProcess[str]:
+def output(asked: Settings, *arguments: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
     """Run an agent to its end and return what it printed."""
     script = (
         "import pickle, sys; from warpmeter import launch;"
@@ -192,7 +192,7 @@ def json_rows(text: str) -> dict[str, list[dict[str, Any]]]:
 def metrics_page(port: int) -> str:
     """An agent's own metrics, '' while it does not answer."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=2) as response:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as response:
             return str(response.read().decode())
     except OSError:
         return ""

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,8 @@ from typing import Any
 
 import clickhouse_connect
 
+from tests.brokers.process import free_ports
+from tests.signals import tell
 from tests.wait import until
 from warpmeter.settings import Kafka
 
@@ -21,10 +22,8 @@ READY = "Ctrl-C stops."
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on now, and that the kernel gives to no client meanwhile."""
+    return free_ports(1)[0]
 
 
 @dataclass
@@ -52,9 +51,9 @@ class Up:
         """The one value of a query."""
         return self.query(sql)[0][0]
 
-    def stop(self, within_s: float = 20.0) -> int:
+    def stop(self, within_s: float = 40.0) -> int:
         """Ctrl-C; its exit status."""
-        self.process.send_signal(signal.SIGINT)
+        tell(self.process, signal.SIGINT)
         return self.process.wait(within_s)
 
 
@@ -87,9 +86,9 @@ def up(
         process = subprocess.Popen(line, stdout=terminal, stderr=terminal, env=environment(bus))
     running = Up(process, data, broker, http, said, bus)
     try:
-        until(lambda: READY in said.read_text() or process.poll() is not None, "up to be ready", 60)
+        until(lambda: READY in said.read_text() or process.poll() is not None, "up to be ready", 90)
         assert process.poll() is None, said.read_text()
         yield running
     finally:
         if process.poll() is None:
-            running.stop(30)
+            running.stop()
