@@ -44,15 +44,8 @@ def serve(settings: Settings) -> None:
     _load(config, web)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # the server stops, and then raises what stopped it once more
-    log.get("web").info("serving", address=address(web), guarded=web.guarded)
+    log.get("web").info("serving", address=web.address, guarded=web.guarded)
     uvicorn.Server(config).run(sockets=[listener])
-
-
-def address(web: Web) -> str:
-    """Where a browser on this machine finds it."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(web.listen, web.listen)
-    host = f"[{host}]" if ":" in host else host
-    return f"http{'s' if web.tls_certificate else ''}://{host}:{web.port}"
 
 
 def _listener(web: Web) -> socket.socket:

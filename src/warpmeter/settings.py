@@ -310,6 +310,12 @@ class Web:
         return self.listen.startswith(LOOPBACK)
 
     @property
+    def address(self) -> str:
+        """Where a browser on this machine finds it."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.listen, self.listen)
+        return f"http{'s' if self.tls_certificate else ''}://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    @property
     def guarded(self) -> bool:
         """Who asks must say who they are."""
         return bool(self.tokens or self.proxies)

@@ -204,7 +204,7 @@ def test_up_told_twice_ends_at_once_and_doubles_nothing(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_up_stops_while_it_starts(tmp_path: Path) -> None:
     said = tmp_path / "said"
-    ports = ("--broker-port", str(free_port()), "--http-port", str(free_port()))
+    ports = ("--broker-port", str(free_port()), "--http-port", str(free_port()), "--web-port", str(free_port()))
     with said.open("wb") as terminal:
         line = warpmeter("up", "--data", str(tmp_path / "data"), *ports)
         process = subprocess.Popen(line, stdout=terminal, stderr=terminal, env=os.environ)

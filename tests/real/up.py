@@ -36,6 +36,7 @@ class Up:
     http_port: int
     said: Path
     kafka: Kafka
+    web: int
 
     @property
     def parts(self) -> dict[str, int]:
@@ -70,21 +71,27 @@ def environment(bus: Kafka) -> dict[str, str]:
 
 @contextmanager
 def up(
-    data: Path, options: Sequence[str] = (), ports: tuple[int, int] | None = None, kafka: Kafka | None = None
+    data: Path,
+    options: Sequence[str] = (),
+    ports: tuple[int, int] | None = None,
+    kafka: Kafka | None = None,
+    page: bool = False,
 ) -> Iterator[Up]:
     """`warpmeter up` on `data`, ready; ended when left, whatever happened.
 
-    `kafka`: an existing broker in place of the embedded one.
+    `kafka`: an existing broker in place of the embedded one. `page`: with the page, on port `web`.
     """
     broker, http = ports or (free_port(), free_port())
     bus = kafka or Kafka(bootstrap_servers=f"127.0.0.1:{broker}")
+    web = free_port()
+    options = [*options, *(["--web-port", str(web)] if page else ["--no-web"])]
     options = [*options, *(["--bootstrap-servers", bus.bootstrap_servers] if kafka else [])]
     data.mkdir(parents=True, exist_ok=True)
     said = data.parent / f"{data.name}.said"
     line = warpmeter("up", "--data", str(data), "--broker-port", str(broker), "--http-port", str(http), *options)
     with said.open("wb") as terminal:
         process = subprocess.Popen(line, stdout=terminal, stderr=terminal, env=environment(bus))
-    running = Up(process, data, broker, http, said, bus)
+    running = Up(process, data, broker, http, said, bus, web)
     try:
         until(lambda: READY in said.read_text() or process.poll() is not None, "up to be ready", 90)
         assert process.poll() is None, said.read_text()

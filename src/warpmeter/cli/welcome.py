@@ -19,11 +19,11 @@ def command_name() -> str:
 
 
 def print_welcome(asked: Plan) -> None:
-    """Addresses, the data folder, and the first query."""
+    """Addresses, the data folder, the first query, and last where to look."""
     settings, option = asked.settings, ""
     if asked.folder.root != type(settings.engine)().data:
         option = f" --data {shlex.quote(str(asked.folder.root))}"
-    store = f"http://127.0.0.1:{settings.engine.port}" if asked.embedded_store else masked_url(settings.store.dsn)
+    store = masked_url(asked.read_dsn)
     lines = [
         ("SQL", f"{store} (ClickHouse's HTTP protocol{', read-only' if asked.embedded_store else ''})"),
         ("Kafka", f"{settings.kafka.bootstrap_servers} (topics {settings.kafka.topic_prefix}.*)"),
@@ -36,3 +36,5 @@ def print_welcome(asked: Plan) -> None:
     out.print(f'  try    {command_name()} sql{option} "{FIRST_QUERY}"', highlight=False, soft_wrap=True, markup=False)
     out.print(f"         {command_name()} status{option}", highlight=False, soft_wrap=True, markup=False)
     out.print("Ctrl-C stops.", highlight=False)
+    if asked.web:
+        out.print(f"  look   {settings.web.address}", highlight=False, soft_wrap=True, markup=False)

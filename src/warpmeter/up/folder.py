@@ -37,6 +37,8 @@ class Running:
     database: str
     metrics_ports: dict[str, int]
     parts: dict[str, PositiveInt]
+    web: str = ""
+    """Address of the page; '' when there is none."""
 
 
 @dataclass(frozen=True)

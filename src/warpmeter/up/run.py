@@ -1,4 +1,4 @@
-"""`warpmeter up`: broker, engine, consumer and agent on one host, from one command."""
+"""`warpmeter up`: broker, engine, consumer, agent, scheduler and page on one host, from one command."""
 
 import os
 import secrets
@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from warpmeter import launch, log, migrate, tansu, topics
 from warpmeter.consumers import status
@@ -27,14 +28,14 @@ WRITER: Final = "warpmeter_writer"
 CHECK_EVERY_S: Final = 0.2
 STOP_WITHIN_S: Final = 15.0  # ingest reads out and drains
 TRIM_EVERY_S: Final = 60.0
-MEASURED: Final = ("agent", "ingest", "engine", "scheduler")
+MEASURED: Final = ("agent", "ingest", "engine", "scheduler", "web")
 """Parts with metrics of their own."""
 DEMO: Final = ("--hosts", "64", "--gpus", "8", "--interval", "5s", "--backfill", "1h")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What `up` was asked for: an existing bus or store in place of the embedded one, and the demo."""
+    """What `up` was asked for: an existing bus or store in place of the embedded one, the demo, and the page."""
 
     folder: Folder
     settings: Settings
@@ -42,6 +43,13 @@ class Plan:
     embedded_store: bool
     demo: bool
     broker_port: int
+    web: bool = True
+
+    @property
+    def read_dsn(self) -> str:
+        """The store, for who only reads: of the embedded one without the write token."""
+        store, engine = self.settings.store, self.settings.engine
+        return f"http://127.0.0.1:{engine.port}" if self.embedded_store else store.dsn
 
     def pending(self) -> list[str]:
         """Spans that must land before tables change; those of an in-memory broker ended with it."""
@@ -92,7 +100,7 @@ def plan(settings: Settings, data: Path, bootstrap: str | None, dsn: str | None,
 
 
 def _port_taken(port: int, host: str = "127.0.0.1") -> bool:
-    with socket.socket() as probe:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
@@ -120,13 +128,15 @@ def _free_metrics_ports(settings: Settings) -> Metrics:
 
 def refuse_taken_ports(asked: Plan) -> None:
     """Raises UpError for a port that another process has."""
-    wanted = []
+    wanted, web, local = [], asked.settings.web, "127.0.0.1"
     if asked.embedded_bus:
-        wanted.append((asked.broker_port, "the broker", "--broker-port"))
+        wanted.append((asked.broker_port, local, "the broker", "--broker-port"))
     if asked.embedded_store:
-        wanted.append((asked.settings.engine.port, "ClickHouse's HTTP protocol", "--http-port"))
-    for port, what, option in wanted:
-        if _port_taken(port):
+        wanted.append((asked.settings.engine.port, local, "ClickHouse's HTTP protocol", "--http-port"))
+    if asked.web:
+        wanted.append((web.port, web.listen, "the page", "--web-port"))
+    for port, host, what, option in wanted:
+        if _port_taken(port, host):
             raise UpError(f"port {port} for {what} is in use by another process; choose another with {option}")
 
 
@@ -155,9 +165,29 @@ def _answers(url: str) -> Callable[[], bool]:
     return ready
 
 
+def _accepts(address: str) -> Callable[[], bool]:
+    def ready() -> bool:
+        where = urlsplit(address)
+        try:
+            with socket.create_connection((where.hostname, where.port), timeout=1):
+                return True
+        except OSError:
+            return False
+
+    return ready
+
+
 def _spawn(asked: Plan, name: str, module: str, arguments: Sequence[str] = ()) -> subprocess.Popen[bytes]:
     with logs.open_log(asked.folder.logs / f"{name}.log") as file:
         return launch.spawn(module, asked.settings, arguments, file)
+
+
+def _web(asked: Plan) -> Part:
+    """It only asks, so it never has the right to write."""
+    reading = replace(asked.settings, store=replace(asked.settings.store, dsn=asked.read_dsn))
+    reading = replace(reading, engine=replace(reading.engine, write_token=""))
+    as_reader = replace(asked, settings=reading)
+    return Part("web", partial(_spawn, as_reader, "web", "warpmeter.web"), _accepts(reading.web.address))
 
 
 def _broker(asked: Plan) -> Part:
@@ -221,6 +251,7 @@ def _parts(asked: Plan) -> tuple[list[Part], list[Part]]:
         Part("agent", agent, needs=needs),
         Part("scheduler", partial(_spawn, asked, "scheduler", "warpmeter.scheduler"), needs=needs),
     ]
+    work += [_web(asked)] * asked.web
     if asked.demo:
         fleet = (*DEMO, "--resume", str(asked.folder.root / "simulated"))  # a later start sends no instant twice
         work.append(Part("simulate", partial(_spawn, asked, "simulate", "warpmeter.simulate", fleet), needs=needs))
@@ -237,18 +268,18 @@ def _prepare_existing(asked: Plan) -> None:
 
 def _announce(asked: Plan, supervisor: Supervisor, started_at: float) -> None:
     settings = asked.settings
-    http = f"http://127.0.0.1:{settings.engine.port}" if asked.embedded_store else settings.store.dsn
     asked.folder.announce(
         Running(
             pid=os.getpid(),
             started_at=started_at,
             bootstrap_servers=settings.kafka.bootstrap_servers,
             embedded_bus=asked.embedded_bus,
-            dsn=http,
+            dsn=asked.read_dsn,
             write_dsn=settings.store.dsn,
             database=settings.store.database,
             metrics_ports={part: getattr(settings.metrics, f"{part}_port") for part in MEASURED},
             parts=dict(supervisor.pids),
+            web=settings.web.address if asked.web else "",
         )
     )
 

@@ -1,5 +1,6 @@
 """The parts as commands: each reads its options and becomes the part, or supervises them."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,18 +23,21 @@ def up(
     http_port: Annotated[
         int | None, typer.Option(help="Port of ClickHouse's HTTP protocol.", show_default="8123")
     ] = None,
+    web_port: Annotated[int | None, typer.Option(help="Port of the page and the API.", show_default="8080")] = None,
+    no_web: Annotated[bool, typer.Option("--no-web", help="Serve no page and no API.")] = False,
     interval: Annotated[float | None, typer.Option(help="Seconds between samples.", show_default="1")] = None,
 ) -> None:
-    """Measure this host: broker, agent, consumer and engine in one command. Ctrl-C stops.
+    """Measure this host: broker, agent, consumer, engine and page in one command. Ctrl-C stops.
 
     With --bootstrap-servers or --store an existing Kafka or ClickHouse takes the place of the embedded one.
     """
     from warpmeter import log
     from warpmeter.up import run
 
-    settings = common.settings(engine={"port": http_port}, agent={"interval_s": interval})
+    settings = common.settings(engine={"port": http_port}, agent={"interval_s": interval}, web={"port": web_port})
     with explained():
         asked = run.plan(settings, data or settings.engine.data, bootstrap_servers, store, demo, broker_port)
+        asked = replace(asked, web=not no_web)
         log.setup(settings.log, "up")
         run.run(asked, _welcome)
 
