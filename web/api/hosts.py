@@ -70,7 +70,8 @@ SORTABLE: Final = tuple(name for name in Host.model_fields if name not in ("prob
 
 @router.get("/hosts", response_class=Response, responses={200: {"model": Hosts}})
 def hosts(
-    _: Viewer, reads: Asking, window: Asked, answers: Answers, page: Annotated[Page, Depends(paging.by(SORTABLE, "host"))],
+    _: Viewer, reads: Asking, window: Asked, answers: Answers,
+    page: Annotated[Page, Depends(paging.by(SORTABLE, "host"))],
     search: Annotated[str, Query(max_length=1000, description="In the name.")] = "",
     state: Annotated[Literal["ok", "failing", "silent"] | None, Query(description="In this state alone.")] = None,
 ) -> Response:  # fmt: skip
