@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.real import agents
+from tests.signals import tell
 from tests.wait import until
 from warpmeter.producers.mounts import MountSource
 from warpmeter.producers.source import Reading, Sample
@@ -78,8 +79,8 @@ def test_an_agent_with_a_hung_file_system_is_on_time(hung: Hung, tmp_path: Path)
     log = tmp_path / "log"
     with agents.running(asked, "--dry-run", "--json", log=log) as process:
         until(lambda: '"timeout"' in log.read_text() and log.read_text().count('"host-samples"') >= 20, "rows", 60)
-        process.terminate()
-        assert process.wait(10) == 0
+        tell(process)
+        assert process.wait(30) == 0
     rows = agents.json_rows(log.read_text())
     (said,) = [row for row in rows["source-health"] if row["source"] == "mounts" and row["state"] == "timeout"][:1]
     assert said["subject"] == str(hung.point)

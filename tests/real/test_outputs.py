@@ -27,6 +27,7 @@ from tests.full_rows import everything, full_row
 from tests.nvml import NvmlStub
 from tests.otlp import Receiver, Say
 from tests.real import agents
+from tests.signals import SLACK_S, tell
 from tests.wait import until
 from warpmeter.cli import doctor
 from warpmeter.clock import SystemClock
@@ -78,8 +79,8 @@ def test_the_page_alone_needs_no_broker_and_passes_promtool(tmp_path: Path) -> N
         until(lambda: series(port, "warpmeter_host_cpu_util_ratio"), "the host's row", 30)
         until(lambda: series(port, "warpmeter_device_rx_bytes_per_second"), "the NICs' rows")
         page = agents.metrics_page(port)
-        process.terminate()
-        assert process.wait(20) == 0
+        tell(process)
+        assert process.wait(30) == 0
     assert promtool(page).returncode == 0
     assert 'warpmeter_source_up{source="host"} 1.0' in page
     assert not (tmp_path / "spool").exists()
@@ -221,9 +222,9 @@ def test_receivers_that_hang_delay_nobody(tmp_path: Path) -> None:
                 before = len(received.read_text().split())
             assert max(later - earlier for earlier, later in pairwise(read_at)) < 5
             until(lambda: len(received.read_text().split()) > before + 4, "OTLP to catch up", 60)
-            process.terminate()
-            assert process.wait(20) == 0
-        reader.wait(20)
+            tell(process)
+            assert process.wait(30) == 0
+        reader.wait(60)
     times = [row["ts"] for row in agents.json_rows(rows.read_text())["host-samples"]]
     assert times == sorted(set(times))
     assert len(times) >= 8
@@ -242,10 +243,10 @@ def test_a_stop_waits_for_no_receiver_that_hangs(tmp_path: Path) -> None:
             queued = partial(agents.metric, port, 'warpmeter_output_queue_bytes{output="output/otlp"}')
             until(lambda: queued() > 0, "an export to wait", 30)
             began = time.monotonic()
-            process.terminate()
-            process.wait(30)
+            tell(process)
+            process.wait(60)
             took = time.monotonic() - began
-    assert took < 8, took  # 5 on a quiet machine
+    assert took < 5 + SLACK_S, took
 
 
 def _ticks_seen(port: int, count: int) -> list[float]:
@@ -416,8 +417,8 @@ def test_a_stop_sends_what_came_last(tmp_path: Path) -> None:
     with agents.running(settings) as process:
         port = settings.metrics.agent_port
         until(lambda: 'warpmeter_source_up{source="host"} 1.0' in agents.metrics_page(port), "the host's row", 30)
-        process.terminate()
-        assert process.wait(20) == 0
+        tell(process)
+        assert process.wait(30) == 0
     receiver.close()
     (got,) = receiver.got
     assert "system.memory.usage" in got.metrics

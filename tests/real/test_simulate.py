@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.brokers import Broker
+from tests.signals import tell
 from warpmeter import launch, tail, topics
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Kafka, Settings
@@ -33,7 +34,7 @@ def send(kafka: Kafka, pace: Pace, fleet: Fleet = SMALL) -> Totals:
     stop = threading.Event()
     sink = Bus(kafka, stop)
     totals = run(fleet, pace, sink, stop, QUIET)
-    assert sink.close(20) == 0
+    assert sink.close(60) == 0
     return totals
 
 
@@ -103,11 +104,11 @@ def process(kafka_settings: Kafka) -> Iterator["subprocess.Popen[bytes]"]:
 
 def test_signals_end_it_with_all_acknowledged(process: "subprocess.Popen[bytes]", kafka_settings: Kafka) -> None:
     wait_for_messages(kafka_settings)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(10) == 0
+    tell(process, signal.SIGINT)
+    assert process.wait(60) == 0
 
 
-def wait_for_messages(kafka: Kafka, timeout_s: float = 20.0) -> None:
+def wait_for_messages(kafka: Kafka, timeout_s: float = 60.0) -> None:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         missing = topics.check(kafka, [TOPICS["gpu-samples"]])

@@ -21,13 +21,12 @@ from tests.ingest_process import IngestProcess, migrated
 from tests.real.test_store_faults import Bench, bench
 from tests.real.test_up import numbered
 from tests.real.up import free_port, up, warpmeter
+from tests.signals import SLACK_S, hears
 from tests.wait import until
 from warpmeter.consumers import status
 
 pytestmark = pytest.mark.timeout(300)
 WITHIN_S = 5.0
-SLACK_S = 2.0
-"""For the process to be scheduled, and its end to be seen, on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -49,12 +48,13 @@ def at(broker: Broker, engine: EngineServer, gateway: Gateway, topic_prefix: str
 
 def stopped(process: IngestProcess, *numbers: int, apart_s: float = 0.3) -> float:
     """Send the signals; seconds from the first of them until the process has ended."""
+    until(lambda: hears(process.process.pid), "it to handle signals")
     begun = time.monotonic()
     for number in numbers or (signal.SIGTERM,):
         process.process.send_signal(number)
         if len(numbers) > 1:
             time.sleep(apart_s)
-    assert process.process.wait(30) in (0, 1), process.said()
+    assert process.process.wait(60) in (0, 1), process.said()
     took_s = time.monotonic() - begun
     print(f"stopped in {took_s:.2f} s")
     return took_s
@@ -65,7 +65,7 @@ def lands_once_after(at: Bench) -> None:
     with closing(at.start()) as process:
         until(lambda: "partitions taken" in process.said(), "the group to form", 60)
         at.table.reaches(at.feed.sent, process, within_s=120)
-        assert process.stop(20) == 0
+        assert process.stop(30) == 0
     at.once()
 
 
@@ -136,7 +136,7 @@ def test_a_second_signal_ends_it_where_it_stands(
         gateway.fault = Fault.HANGS
         at.feed.good(50)
         until(lambda: gateway.hits, "an insert to hang")
-        assert stopped(process, signal.SIGTERM, signal.SIGTERM) < SLACK_S
+        assert stopped(process, signal.SIGTERM, signal.SIGTERM) < WITHIN_S
         assert "told again" in process.said()
         gateway.fault = Fault.NONE
     lands_once_after(at)
@@ -183,9 +183,9 @@ def test_up_told_twice_ends_at_once_and_doubles_nothing(tmp_path: Path) -> None:
         running.process.send_signal(signal.SIGINT)
         time.sleep(0.2)
         running.process.send_signal(signal.SIGINT)
-        assert running.process.wait(20) in (0, 1, 130)
+        assert running.process.wait(60) in (0, 1, 130)
         print(f"up told twice ended in {time.monotonic() - begun:.2f} s")
-        assert time.monotonic() - begun < 4 * SLACK_S
+        assert time.monotonic() - begun < 2 * SLACK_S
         assert "Traceback" not in running.said.read_text()
         until(lambda: not [pid for pid in parts.values() if psutil.pid_exists(pid)], "its parts to be gone")
     with up(tmp_path / "data") as running:

@@ -197,7 +197,7 @@ def test_ctrl_c_ends_it_without_a_word(topic: Topic, command: Callable[[], "subp
     assert process.stdout is not None
     assert "gpu-01" in process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    assert process.wait(10) == 0
+    assert process.wait(60) == 0
     assert process.communicate()[1] == ""
 
 
@@ -211,7 +211,7 @@ def test_a_reader_that_leaves_ends_it_without_a_word(
     process.stdout.close()
     for second in range(3):
         topic.put("gpu-01", START + second)
-    assert process.wait(10) == 0
+    assert process.wait(60) == 0
     assert process.stderr is not None
     assert process.stderr.read() == ""
 
