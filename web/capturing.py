@@ -67,7 +67,7 @@ class Captures:
         if kept is not None and time.monotonic() - kept.read_at < KEPT_S:
             return kept
         rows, _ = paging.rows(self.reads, "captures_listed", capture_id=capture_id, since=LONGEST_AGO, limit=1)
-        processes, _ = paging.rows(self.reads, "capture_processes", capture_id=capture_id)
+        processes, _ = paging.rows(self.reads, "capture_states", capture_id=capture_id)
         found = Known(rows[0] if rows else None, processes)
         with self._lock:
             self._kept[capture_id] = found
