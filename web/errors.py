@@ -1,8 +1,11 @@
 """Errors of what the API stands on, as answers that say what happened: nothing becomes a bare 500."""
 
-from typing import Final
+import math
+import re
+from typing import Any, Final
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
 from warpmeter import store
@@ -10,11 +13,14 @@ from warpmeter.queries import QueryError
 
 SHORTER: Final = "ask for a shorter window, fewer rows or a longer step"
 TOO_MUCH: Final = {
-    159: (422, f"the store stopped it after web.query_s seconds: {SHORTER}"),
-    241: (422, f"it needs more memory than web.query_memory bytes: {SHORTER}"),
-    396: (422, f"its answer is larger than web.query_rows and web.query_bytes allow: {SHORTER}"),
+    159: f"the store stopped it, for it took longer than a query may (web.query_s): {SHORTER}",
+    241: f"it needs more memory than a query may have (web.query_memory): {SHORTER}",
+    396: f"its answer is larger than one may be (web.query_rows, web.query_bytes): {SHORTER}",
 }
-"""ClickHouse's codes of what was asked for too much, as a status and what to do."""
+"""ClickHouse's codes of what was asked for too much, and what to do."""
+UNFIT: Final = (36, 457)
+PARAMETER: Final = re.compile(r"(Value .*? cannot be parsed as \S+) for query parameter '(\w+)'", re.DOTALL)
+"""What ClickHouse says to a value of another type than the query's."""
 
 
 def register(app: FastAPI) -> None:
@@ -25,7 +31,27 @@ def register(app: FastAPI) -> None:
         where = ["query", error.parameter] if error.parameter else ["query"]
         return JSONResponse({"detail": [{"type": "value_error", "loc": where, "msg": str(error)}]}, 422)
 
+    @app.exception_handler(RequestValidationError)
+    def wrong(_: Request, error: RequestValidationError) -> JSONResponse:
+        return JSONResponse({"detail": [_sayable(each) for each in error.errors()]}, 422)
+
     @app.exception_handler(store.ClickHouseError)
     def store_failed(_: Request, error: store.ClickHouseError) -> JSONResponse:
-        status, what = TOO_MUCH.get(store.code(error) or 0, (503, ""))
-        return JSONResponse({"detail": what or store.reason(error)}, status)
+        code = store.code(error) or 0
+        if code in UNFIT and (found := PARAMETER.search(str(error))):
+            why = {"type": "value_error", "loc": ["query", found[2]], "msg": found[1]}
+            return JSONResponse({"detail": [why]}, 422)
+        if code in TOO_MUCH:
+            return JSONResponse({"detail": TOO_MUCH[code]}, 422)
+        return JSONResponse({"detail": store.reason(error)}, 503)
+
+
+def _sayable(wrong: dict[str, Any]) -> dict[str, Any]:
+    """One validation error as JSON can say it: what was given may be no Unicode, or no number that JSON has."""
+    found = {"type": wrong["type"], "loc": wrong["loc"], "msg": wrong["msg"].removeprefix("Value error, ")}
+    given = wrong.get("input")
+    if isinstance(given, str):
+        given = given.encode("utf-8", "backslashreplace").decode()
+    elif isinstance(given, float) and not math.isfinite(given):
+        given = str(given)
+    return found | ({"input": given} if isinstance(given, str | int | float | None) else {})
