@@ -31,7 +31,8 @@ export function address(path, extra = {}) {
 }
 
 export const hostAddress = (host, extra) => address(`/host/${encodeURIComponent(host)}`, extra);
-export const jobAddress = (job, extra) => address("/job", { id: job, ...extra });
+// A job's page begins with the job's own time, whatever window one comes from.
+export const jobAddress = (job, extra) => address("/job", { id: job, since: null, until: null, ...extra });
 
 // Call `then` with the names that changed when one of `names` (all: null) does. Returns how to stop.
 export function onChosen(names, then) {

@@ -65,6 +65,13 @@ export async function send(source, body, method = "POST") {
   return read(`${addressOf(source)}`, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
 }
 
+let held = null;
+
+// What panels wait for before they first ask, as for a window that has yet to be found out.
+export function hold(promise) {
+  held = Promise.resolve(promise).finally(() => (held = null));
+}
+
 // Fetch now, when one of `names` changes in the address, and when the page refreshes; with `element`, only once that
 // is nearly in sight. `source` may be a function of what is chosen. Returns how to stop.
 export function follow(source, names, draw, fail, { element, begin } = {}) {
@@ -76,6 +83,8 @@ export function follow(source, names, draw, fail, { element, begin } = {}) {
     abort.abort();
     const { signal } = (abort = new AbortController());
     begin?.();
+    if (held) await held;
+    if (signal.aborted) return;
     const parameters = chosen(names);
     const sources = [typeof source === "function" ? source(parameters) : source].flat();
     try {

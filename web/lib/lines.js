@@ -3,15 +3,17 @@
 export function labelled(answers, names) {
   return answers.flatMap(({ series, unit }, at) => {
     const oneHost = new Set(series.map((each) => each.host)).size <= 1;
-    return series.map((each) => {
-      const own = label(each, oneHost, series.length);
+    const sorted = oneHost ? [...series].sort((a, b) => (a.gpu ?? 0) - (b.gpu ?? 0)) : series;
+    return sorted.map((each) => {
+      const own = label(each, oneHost);
       const name = [names[at], answers.length > 1 && series.length === 1 ? "" : own].filter(Boolean).join(" ") || own;
       return { name, host: each.host, job: each.job_id, gpu: each.gpu, values: each.values, unit };
     });
   });
 }
 
-function label({ key, host, gpu }, oneHost) {
+function label({ key, host, gpu, device, kind }, oneHost) {
+  if (device) return oneHost ? device : `${host}/${kind}/${device}`;
   if (gpu !== null && gpu !== undefined) return oneHost ? `GPU ${gpu}` : `${host}/${gpu}`;
   return key || host || "all";
 }

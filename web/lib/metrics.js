@@ -5,11 +5,11 @@ import { ask } from "./asking.js";
 const COMMON = ["gpu_util", "sm_active", "tensor_active", "dram_active", "fb_used_bytes", "power_watts", "temperature_celsius", "sm_clock_hertz"];
 let table;
 
-const all = () => (table ??= ask("/api/v1/metrics", { limit: 1000 }).then((answer) => answer.data ?? answer.metrics ?? answer));
+const all = () => (table ??= ask("/api/v1/metrics").then(({ data }) => data));
 
-// Metrics whose topic begins with `topic` and that are kept for long; the common ones first.
+// Metrics of `topic` that are kept for long; the common ones first.
 export async function metrics(topic) {
-  const found = await all().catch(() => COMMON.map((name) => ({ name, topic: "gpu", kept: true })));
+  const found = await all().catch(() => COMMON.map((name) => ({ name, topic: "gpu-samples", rolled_up: true })));
   const place = ({ name }) => (COMMON.includes(name) ? COMMON.indexOf(name) : COMMON.length);
-  return found.filter((each) => each.topic.startsWith(topic) && each.kept !== false).sort((a, b) => place(a) - place(b));
+  return found.filter((each) => each.topic === topic && each.rolled_up).sort((a, b) => place(a) - place(b));
 }

@@ -29,7 +29,7 @@ export function options({ since, until, unit, lines, top, areas = false }) {
       axisLabel: { ...label, hideOverlap: true, formatter: (ms) => clock(ms, until - since) },
     },
     yAxis: {
-      type: "value", min: 0, max: isRatio(unit) ? 1 : top, splitNumber: 3, interval: isRatio(unit) ? 0.25 : undefined,
+      type: "value", min: 0, max: isRatio(unit) ? 1 : top, splitNumber: 3, interval: isRatio(unit) ? 0.25 : unit === "B" ? binary(lines) : undefined,
       axisLabel: { ...label, formatter: (value) => show(value, unit), margin: 6 }, splitLine: { lineStyle: { color: line } },
     },
     series: lines.map((each) => ({
@@ -39,6 +39,12 @@ export function options({ since, until, unit, lines, top, areas = false }) {
       z: each.bold ? 4 : 2,
     })),
   };
+}
+
+// A step of an axis of bytes: a power of two, so that its labels are whole GiB.
+function binary(lines) {
+  const most = lines.reduce((found, { points }) => points.reduce((high, [, value]) => Math.max(high, value ?? 0), found), 1);
+  return 2 ** Math.max(0, Math.ceil(Math.log2(most / 4)));
 }
 
 // What pointer and keys do on `element`: `at(ms, pixel)` while one points (null: no more), and a drag looks closer.

@@ -2,9 +2,13 @@
 
 from nicegui import ui
 
-from warpmeter.web.pages import overview
+from warpmeter.web.pages import host, job, overview
 
 
 def register() -> None:
     """Tell NiceGUI which address shows what."""
     ui.page("/", title="Overview · warpmeter")(overview.show)
+    ui.page("/hosts", title="Hosts · warpmeter")(host.listing)
+    ui.page("/host/{host:path}")(host.show)
+    ui.page("/jobs", title="Jobs · warpmeter")(job.listing)
+    ui.page("/job")(job.show)

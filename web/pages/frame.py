@@ -24,10 +24,11 @@ STYLES: Final = Path(__file__).parent.parent / "lib"
 
 
 @contextmanager
-def frame(here: str, heading: str, *, window: bool = True) -> Iterator[None]:
+def frame(here: str, heading: str, *, window: bool = True, run: str | None = None) -> Iterator[None]:
     """The page's content goes inside: a grid of panels under `heading`, the page's h1.
 
-    `here` is the key of the page's link; without `window` there is no time picker, for pages that need none.
+    `here` is the key of the page's link; without `window` there is no time picker, for pages that need none. `run` is
+    the address of a job: its run time is the window until another is chosen.
     """
     ui.add_head_html(f"<style>{style()}\n:root {{ color-scheme: {_scheme()}; }}</style>")
     with ui.element("header").classes("wm-head"):
@@ -36,8 +37,13 @@ def frame(here: str, heading: str, *, window: bool = True) -> Iterator[None]:
         with ui.element("div").classes("wm-title"):
             TextElement(tag="h1", text=heading)
             if window:
-                Picker()
+                Picker(run)
         yield
+
+
+def section(name: str) -> None:
+    """A heading over the panels that follow."""
+    TextElement(tag="h2", text=name)
 
 
 @cache

@@ -1,13 +1,34 @@
 """Overview: how the fleet is doing, and where to look."""
 
+from typing import Final
+
+from warpmeter.web.pages import host, job
+from warpmeter.web.pages.columns import HOSTS, JOBS, RATIO, few
 from warpmeter.web.pages.frame import frame
 from warpmeter.web.panels.heatmap import Heatmap
 from warpmeter.web.panels.panel import WINDOW
 from warpmeter.web.panels.series import Series
+from warpmeter.web.panels.states import States
+from warpmeter.web.panels.stats import Stats, Tile
+
+HEADLINES: Final = (
+    Tile("gpu_util", "GPU utilisation", RATIO),
+    Tile("sm_active", "SM active", RATIO),
+    Tile("tensor_active", "Tensor active", RATIO),
+    Tile("fb_used", "Memory used", RATIO),
+    Tile("power_watts", "Power of a GPU", "W"),
+    Tile("gpu_hours", "GPU hours"),
+    Tile("idle_gpu_hours", "Of them idle"),
+)
+ROWS: Final = 10
 
 
 def show() -> None:
     """The whole fleet over the chosen window."""
     with frame("overview", "Overview"):
-        Series("By host", "/api/v1/series?by=host&top=20", follows=(*WINDOW, "metric"), link="host")
-        Heatmap("/api/v1/heatmap", title="GPUs")
+        Stats("/api/v1/fleet/statistics", "The fleet over the window", HEADLINES)
+        States("/api/v1/fleet/states", "GPUs now")
+        Series("By host", "/api/v1/series?by=host&top=20&metric=gpu_util", follows=(*WINDOW, "metric"), link="host")
+        Heatmap("/api/v1/heatmap", "By GPU")
+        host.hosts(few(HOSTS, "gpus", "gpus_gone", "cpu_util", "mem_available_bytes"), ROWS).classes("wm-half")
+        job.jobs(few(JOBS, "hosts", "started_at"), ROWS, sort="-gpu_hours").classes("wm-half")

@@ -30,7 +30,7 @@ export default {
     },
   },
   mounted() {
-    metrics("gpu").then((found) => (this.metrics = found));
+    metrics("gpu-samples").then((found) => (this.metrics = found));
     this.read();
     this.unchosen = onChosen(["order", "rows", "metric"], () => (this.read(), this.paint()));
     this.uncross = onCross((ms, from) => this.stand(ms, from));
@@ -67,7 +67,7 @@ export default {
     },
     paint() {
       if (!this.answer) return;
-      const { columns, step_s: step, since } = this.answer;
+      const { columns, step_s: step, since, first } = this.answer;
       const shown = (this.shown = this.rowsShown());
       const rows = shown.last - shown.first;
       const width = columns.values[0]?.length ?? 0;
@@ -76,7 +76,7 @@ export default {
       if (this.empty) return;
       this.height = Math.max(Math.min(HIGHEST, rows * THICKEST), 60);
       this.bandCount = Math.min(rows, this.height);
-      this.begin = Date.parse(since);
+      this.begin = first ? first * 1e3 : Date.parse(since);
       this.end = this.begin + width * step * 1e3;
       const cells = (this.cells = bands(columns.values, shown.order, shown.first, shown.last, this.bandCount, width));
       this.columnCount = width;

@@ -1,12 +1,16 @@
-import { choose, chosen, duration, instant, moment, onChosen, look, span, zone } from "warpmeter-ui";
+import { ask, choose, chosen, duration, hold, instant, look, moment, onChosen, span, zone } from "warpmeter-ui";
 
 const PRESETS = { "15m": "15 minutes", "1h": "hour", "6h": "6 hours", "24h": "24 hours", "7d": "7 days", "30d": "30 days" };
 const EVERY_S = 30; // what a page does that nobody told otherwise
 
+const MARGIN_MS = 60e3;
+
 export default {
+  props: { run: String },
   template: `
     <div class="wm-picker" role="group" aria-label="Window of time">
       <div class="wm-segments">
+        <button v-if="run" type="button" aria-label="The run time of the job" @click="whole(true)">run</button>
         <button v-for="(name, key) in presets" :key="key" type="button" :aria-pressed="key === preset" :aria-label="'The last ' + name" @click="last(key)">{{ key }}</button>
       </div>
       <button type="button" aria-label="Earlier" title="Earlier" @click="shift(-1)">‹</button>
@@ -32,6 +36,7 @@ export default {
     this.seen = () => document.hidden || this.again();
     document.addEventListener("visibilitychange", this.seen);
     this.begin();
+    if (this.run && !Object.keys(chosen(["since", "until"])).length) hold(this.whole(false));
   },
   unmounted() {
     this.leave();
@@ -49,6 +54,13 @@ export default {
     },
     again() {
       if (!document.hidden && this.live && this.refresh !== "off") dispatchEvent(new Event("wm-refresh"));
+    },
+    // Look at all of the job's time; before that is known, panels wait and ask but once.
+    async whole(push) {
+      const { started_at: began, ended_at: ended } = await ask(this.run).catch(() => ({}));
+      if (!began) return;
+      const iso = (ms) => new Date(ms).toISOString().replace(/\.\d+Z/, "Z");
+      choose({ since: iso(Date.parse(began) - MARGIN_MS), until: ended ? iso(Date.parse(ended) + MARGIN_MS) : null }, { push });
     },
     last(key) {
       choose({ since: `-${key}`, until: null }, { push: true });

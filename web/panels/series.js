@@ -2,7 +2,7 @@ import { ask, framed, hostAddress, instant, jobAddress, panel, show, unitName } 
 import { charts, colours, cross, onCross, options, pointing } from "warpmeter-ui/plot.js";
 import { labelled, nearest, reasons, range as extent } from "warpmeter-ui/lines.js";
 
-const SHOWN = 12; // lines that the legend and the tip name, before they say how many more there are
+const [NAMED, TOLD] = [8, 12]; // lines that the legend and the tip name, before they say how many more there are
 
 export default {
   mixins: [panel],
@@ -26,7 +26,7 @@ export default {
       </li>
       <li v-if="lines.length > shown"><button type="button" class="wm-link" @click="shown = lines.length">{{ lines.length - shown }} more</button></li>
     </ul>`),
-  data: () => ({ lines: [], times: [], tip: null, at: null, only: null, shown: SHOWN, reason: "", since: 0, until: 1 }),
+  data: () => ({ lines: [], times: [], tip: null, at: null, only: null, shown: NAMED, reason: "", since: 0, until: 1 }),
   computed: {
     legend() {
       const index = this.at === null ? this.times.length - 1 : nearest(this.times, this.at);
@@ -102,7 +102,7 @@ export default {
       const value = this.chart?.convertFromPixel({ yAxisIndex: 0 }, y) ?? 0;
       const near = seen.reduce((best, each) => (!best || Math.abs(each.values[index] - value) < Math.abs(best.values[index] - value) ? each : best), null);
       const sorted = [...seen].sort((a, b) => b.values[index] - a.values[index]);
-      const rows = sorted.length > SHOWN ? sorted.filter((each, at) => at < SHOWN - 1 || each === near) : sorted;
+      const rows = sorted.length > TOLD ? sorted.filter((each, at) => at < TOLD - 1 || each === near) : sorted;
       return {
         time: instant(this.times[index]), x, left: x > this.$refs.plot.clientWidth / 2, more: sorted.length - rows.length,
         rows: rows.map((each) => ({ name: each.name, colour: each.colour, near: each === near, value: show(each.values[index], each.unit) })),

@@ -1,0 +1,70 @@
+"""Which columns tables and facts show, of which fields of the API."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from warpmeter.web.panels.table import Column
+
+RATIO: Final = "ratio 0-1"
+
+HOSTS: Final = (
+    Column("host", "Host", "host", width=130, flex=1),
+    Column("state", "State", "state", width=90),
+    Column("spark", "GPU utilisation", "spark", width=120, sort=""),
+    Column("gpu_util", "GPU", "value", RATIO, width=75),
+    Column("sm_active", "SM", "value", RATIO, width=75),
+    Column("gpus", "GPUs", "number", width=75),
+    Column("gpus_gone", "Gone", "number", width=75),
+    Column("gpu_power_watts", "Power", "value", "W", width=90),
+    Column("cpu_util", "CPU", "value", RATIO, width=75),
+    Column("mem_available_bytes", "Memory free", "value", "B", width=115),
+    Column("last_seen_at", "Seen", "ago", width=100),
+)
+JOBS: Final = (
+    Column("job_id", "Job", "job", width=130, flex=1),
+    Column("name", "Name", width=130, flex=1),
+    Column("user", "User", width=90),
+    Column("state", "State", "state", width=95),
+    Column("spark", "GPU utilisation", "spark", width=120, sort=""),
+    Column("gpus", "GPUs", "number", width=75),
+    Column("gpu_hours", "GPU hours", "value", width=100),
+    Column("hosts", "Hosts", "host", width=150, sort=""),
+    Column("duration_s", "Ran", "duration", width=110),
+    Column("started_at", "Started", "ago", width=110),
+)
+HOST_FACTS: Final = (
+    Column("state", "State", "state"),
+    Column("gpus", "GPUs", "number"),
+    Column("gpus_gone", "GPUs gone", "number"),
+    Column("gpu_models", "Model", "list"),
+    Column("cores", "Cores", "number"),
+    Column("mem_total_bytes", "Memory", "value", "B"),
+    Column("uptime_s", "Up for", "duration"),
+    Column("kernel", "Kernel"),
+    Column("agent_version", "Agent"),
+    Column("last_seen_at", "Seen", "ago"),
+    Column("gpu_power_watts", "Power", "value", "W"),
+    Column("problems", "Problems", "list"),
+)
+JOB_FACTS: Final = (
+    Column("state", "State", "state"),
+    Column("name", "Name"),
+    Column("user", "User"),
+    Column("scheduler", "Scheduler"),
+    Column("gpus", "GPUs", "number"),
+    Column("world_size", "World size", "number"),
+    Column("hosts", "Hosts", "host"),
+    Column("hosts_lost", "Hosts lost", "host"),
+    Column("started_at", "Started", "time"),
+    Column("ended_at", "Ended", "time"),
+    Column("duration_s", "Ran", "duration"),
+    Column("cpu_cores", "CPU cores", "value"),
+    Column("rss_bytes_max", "Most memory", "value", "B"),
+    Column("account", "Account"),
+    Column("command", "Command", flex=1),
+)
+
+
+def few(columns: Sequence[Column], *without: str) -> tuple[Column, ...]:
+    """The columns but those of some fields, for a table that has less room."""
+    return tuple(column for column in columns if column.field not in without)

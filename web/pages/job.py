@@ -1,0 +1,73 @@
+"""Jobs: the list of them, and one: how well it uses its GPUs, and which of its ranks is not like the others."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from nicegui import ui
+
+from warpmeter.web.pages.columns import JOB_FACTS, JOBS, RATIO
+from warpmeter.web.pages.frame import frame, section
+from warpmeter.web.panels.facts import Facts
+from warpmeter.web.panels.heatmap import Heatmap
+from warpmeter.web.panels.panel import WINDOW
+from warpmeter.web.panels.ranks import Ranks
+from warpmeter.web.panels.series import Series
+from warpmeter.web.panels.stats import Stats, Tile
+from warpmeter.web.panels.table import Choice, Column, Listing, Table
+
+API: Final = "/api/v1"
+EFFICIENCY: Final = (
+    Tile("gpu_util", "GPU utilisation", RATIO),
+    Tile("sm_active", "SM active", RATIO),
+    Tile("tensor_active", "Tensor active", RATIO),
+    Tile("dram_active", "Memory active", RATIO),
+    Tile("power_watts", "Power of a GPU", "W"),
+    Tile("fb_used_bytes_max", "Most memory used", "B"),
+    Tile("gpu_hours", "GPU hours"),
+    Tile("wasted_gpu_hours", "Of them wasted", note="wasted", note_unit=RATIO),
+)
+PANELS: Final[Mapping[str, Mapping[str, str]]] = {
+    "GPU utilisation": {"metric": "gpu_util", "by": "gpu"},
+    "SM active": {"metric": "sm_active", "by": "gpu"},
+    "Tensor cores active": {"metric": "tensor_active", "by": "gpu"},
+    "Memory used": {"metric": "fb_used_bytes", "by": "gpu"},
+    "Power": {"metric": "power_watts", "by": "gpu"},
+    "NVLink sent": {"metric": "nvlink_tx_bytes_per_s", "by": "gpu"},
+    "CPU of its hosts": {"metric": "cpu_util", "by": "host", "topic": "host-samples"},
+    "Network received by its hosts": {"metric": "rx_bytes_per_s", "by": "host"},
+    "Storage read by its hosts": {"metric": "read_bytes_per_s", "by": "host"},
+}
+
+
+def listing() -> None:
+    """Every job that ran in the window."""
+    with frame("jobs", "Jobs"):
+        jobs(JOBS, limit=50, sort="-started_at")
+
+
+def jobs(columns: Sequence[Column], limit: int, sort: str) -> Table:
+    """The table of jobs."""
+    states = Choice("state", "State", ("running", "ended", "lost"))
+    empty = "No job ran in this window. A job is a Python process on GPUs, or what Slurm or Kubernetes started."
+    search = "id, name or user"
+    return Table(
+        Listing(f"{API}/jobs", "Jobs", columns, "jobs", "job_id", search, (states,), limit, sort, empty),
+        (*WINDOW, "gpus"),
+    )
+
+
+def show(id: str = "") -> None:
+    """One job; its window is its run time until another is chosen."""
+    ui.page_title(f"{id} · warpmeter")
+    of_job = f"{API}/jobs/{quote(id, safe='')}"
+    with frame("jobs", f"Job {id}", run=of_job):
+        Facts(of_job, "Job", JOB_FACTS)
+        Stats(f"{of_job}/efficiency", "How well it uses its GPUs", EFFICIENCY, follows=())
+        Ranks(f"{of_job}/ranks", "Ranks side by side")
+        section("Over time")
+        for title, part in PANELS.items():
+            Series(title, f"{API}/series?{urlencode({**part, 'job': id, 'top': '64'})}", link="host").classes(
+                "wm-third"
+            )
+        Heatmap(f"{API}/heatmap?{urlencode({'job': id})}", "By GPU")
