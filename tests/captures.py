@@ -20,6 +20,22 @@ QUERIES: Final = (
 )
 """Named queries of analysed traces; `tests/real/test_trace_views.py` answers them."""
 
+OF_THE_PAGE: Final = (
+    "capture_copies",
+    "capture_diff",
+    "capture_diff_operators",
+    "capture_diff_parts",
+    "capture_findings",
+    "capture_idle",
+    "capture_late_ranks",
+    "capture_loaded",
+    "capture_memory",
+    "capture_processes",
+    "capture_skew",
+    "capture_state",
+)
+"""Those that the page of an analysed capture asks beside them; `tests/real/test_web_analysis.py` answers them."""
+
 NOON_NS: Final = 1_790_000_000_000_000_000
 
 

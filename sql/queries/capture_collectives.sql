@@ -18,7 +18,7 @@ SELECT
     max(group_size) AS group_size,
     sum(trace_collectives.wait_ns) / 1e9 AS wait_seconds,
     quantileExact(0.5)(trace_collectives.skew_ns) / 1e9 AS skew_p50_seconds,
-    topKIf(1)(rank, last)[1] AS last_rank,
+    if(late = 0, NULL, topKIf(1)(rank, last)[1]) AS last_rank,
     countIf(last) AS late
 FROM trace_collectives
 WHERE capture_id = {capture_id:String} AND ({process:String} = '' OR process = {process:String})

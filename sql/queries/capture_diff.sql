@@ -1,7 +1,9 @@
 -- What of two captures took longer in the later one? Their kernels held against each other: what came, went, got slower (each call) or more (calls); per step and rank where both have steps.
 -- @capture_id -  the later capture
 -- @base -  the earlier one
--- @sort change_seconds  a column to sort by
+-- @search ''  part of the kernel's name
+-- @status ''  came, went, slower, faster, more, fewer or same alone
+-- @sort changed_seconds  a column to sort by
 -- @descending 1  0: the lowest first
 -- @limit 100  how many kernels, the largest change first
 -- @offset 0  after so many
@@ -17,6 +19,7 @@ SELECT
     before / 1e9 AS before_seconds,
     after / 1e9 AS after_seconds,
     change / 1e9 AS change_seconds,
+    abs(change) / 1e9 AS changed_seconds,
     by_number / 1e9 AS by_number_seconds,
     by_duration / 1e9 AS by_duration_seconds,
     before_mean_seconds, after_mean_seconds, operator, name
@@ -53,6 +56,7 @@ FROM
     WHERE capture_id IN ({capture_id:String}, {base:String})
     GROUP BY name
 )
+WHERE ({status:String} = '' OR status = {status:String}) AND ({search:String} = '' OR positionCaseInsensitive(name, {search:String}) > 0)
 ORDER BY
     if({descending:UInt8} = 1, NULL, {sort:Identifier}) ASC NULLS LAST,
     if({descending:UInt8} = 1, {sort:Identifier}, NULL) DESC NULLS LAST,

@@ -1,7 +1,8 @@
 -- Which operators of two captures took longer on the GPU or on the host in the later one? Per step and rank where both have steps.
 -- @capture_id -  the later capture
 -- @base -  the earlier one
--- @sort change_gpu_seconds  a column to sort by
+-- @search ''  part of the operator's name
+-- @sort changed_gpu_seconds  a column to sort by
 -- @descending 1  0: the lowest first
 -- @limit 50  how many, the largest change on the GPU first
 -- @offset 0  after so many
@@ -12,6 +13,7 @@ SELECT
     sumIf(trace_ops.gpu_self_ns, capture_id = {base:String}) / any(units.before) / 1e9 AS before_gpu_seconds,
     sumIf(trace_ops.gpu_self_ns, capture_id = {capture_id:String}) / any(units.after) / 1e9 AS after_gpu_seconds,
     after_gpu_seconds - before_gpu_seconds AS change_gpu_seconds,
+    abs(change_gpu_seconds) AS changed_gpu_seconds,
     sumIf(trace_ops.cpu_self_ns, capture_id = {base:String}) / any(units.before) / 1e9 AS before_cpu_seconds,
     sumIf(trace_ops.cpu_self_ns, capture_id = {capture_id:String}) / any(units.after) / 1e9 AS after_cpu_seconds,
     after_cpu_seconds - before_cpu_seconds AS change_cpu_seconds
@@ -26,6 +28,7 @@ CROSS JOIN
     WHERE capture_id IN ({capture_id:String}, {base:String})
 ) AS units
 WHERE capture_id IN ({capture_id:String}, {base:String}) AND NOT by_shape
+    AND ({search:String} = '' OR positionCaseInsensitive(name, {search:String}) > 0)
 GROUP BY operator
 ORDER BY
     if({descending:UInt8} = 1, NULL, {sort:Identifier}) ASC NULLS LAST,

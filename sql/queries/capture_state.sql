@@ -1,15 +1,25 @@
--- Is a capture there, captured and analysed? What schedulers and agents say of it; nothing of one that was loaded by hand. A row a round.
+-- What became of a capture that was asked for: how many of its processes were captured, analysed, or failed, and why? A row a round, or one without a round; nothing of a capture that was loaded by hand.
 -- @capture_id -  the capture
 SELECT
-    ranks.sequence AS sequence,
-    count() AS processes,
-    countIf(ranks.url != '') AS captured,
-    countIf(ranks.state = 'analysed' AND ranks.reason = '') AS analysed,
-    countIf(ranks.state = 'analysed' AND ranks.reason != '') AS analysis_failed,
-    countIf(ranks.url = '' AND ranks.state IN ('failed', 'cancelled')) AS failed,
-    anyIf(ranks.why, ranks.state = 'analysed' AND ranks.reason != '') AS analysis_why,
-    anyIf(ranks.why, ranks.url = '' AND ranks.state IN ('failed', 'cancelled')) AS why
-FROM capture_ranks AS ranks
-WHERE capture_id = {capture_id:String}
-GROUP BY sequence
+    captures.state AS state, captures.reason AS reason, captures.why AS why, captures.job_id AS job_id, captures.name AS name,
+    rounds.sequence AS sequence, rounds.processes AS processes, rounds.captured AS captured, rounds.analysed AS analysed,
+    rounds.analysis_failed AS analysis_failed, rounds.failed AS failed, rounds.analysis_why AS analysis_why, rounds.failed_why AS failed_why
+FROM captures
+LEFT JOIN
+(
+    SELECT
+        each.capture_id AS capture_id,
+        each.sequence AS sequence,
+        countIf(each.pid IS NOT NULL) AS processes,
+        countIf(each.url != '') AS captured,
+        countIf(each.state = 'analysed' AND each.reason = '') AS analysed,
+        countIf(each.state = 'analysed' AND each.reason != '') AS analysis_failed,
+        countIf(each.url = '' AND each.state IN ('failed', 'cancelled')) AS failed,
+        anyIf(each.why, each.state = 'analysed' AND each.reason != '') AS analysis_why,
+        anyIf(each.why, each.url = '' AND each.state IN ('failed', 'cancelled')) AS failed_why
+    FROM capture_ranks AS each
+    WHERE each.capture_id = {capture_id:String}
+    GROUP BY capture_id, sequence
+) AS rounds ON rounds.capture_id = captures.capture_id
+WHERE captures.capture_id = {capture_id:String}
 ORDER BY sequence

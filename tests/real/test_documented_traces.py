@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from tests.captures import QUERIES
+from tests.captures import OF_THE_PAGE, QUERIES
 from tests.tables import ask
 from warpmeter.landing import RANKS, TABLES
 from warpmeter.settings import Store
@@ -72,7 +72,9 @@ def test_the_page_says_what_the_tables_have(tables: Client, update: bool) -> Non
 
 def test_the_page_names_every_query_of_captures() -> None:
     assert [
-        name for name in QUERIES if f"`{name}`" not in PAGE.read_text() and f" {name}" not in PAGE.read_text()
+        name
+        for name in (*QUERIES, *OF_THE_PAGE)
+        if f"`{name}`" not in PAGE.read_text() and f" {name}" not in PAGE.read_text()
     ] == []
 
 

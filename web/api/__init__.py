@@ -1,16 +1,68 @@
 """`/api/v1`: everything that the pages use, and that a program may."""
 
-from fastapi import APIRouter
+from typing import Any, Final
 
-from warpmeter.web.api import captures, fleet, gpus, health, hosts, jobs, metrics, profilable, session, timeline, traces
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from warpmeter.web.api import (
+    analysis,
+    captures,
+    console,
+    fleet,
+    gpus,
+    health,
+    hosts,
+    jobs,
+    metrics,
+    profilable,
+    queries,
+    schedules,
+    session,
+    timeline,
+    traces,
+)
 
 PREFIX = "/api/v1"
 
 
+class Problem(BaseModel):
+    """Why there is no answer, and what to do."""
+
+    detail: str = Field(examples=["say who you are: Authorization: Bearer TOKEN"])
+
+
+GATE: Final[dict[int | str, dict[str, Any]]] = {
+    401: {"model": Problem, "description": "The caller is not known."},
+    403: {"model": Problem, "description": "The caller may not, or a page of another site asks."},
+    413: {"model": Problem, "description": "The body is too large."},
+    421: {"model": Problem, "description": "The server does not go by that name."},
+    429: {"model": Problem, "description": "Too many; Retry-After says when again."},
+    503: {"model": Problem, "description": "The store does not answer."},
+}
+"""What any endpoint may answer as well."""
+
+
 def router() -> APIRouter:
     """All endpoints."""
-    whole = APIRouter(prefix=PREFIX)
-    for part in (health, session, fleet, metrics, hosts, gpus, jobs, timeline, captures, profilable, traces):
+    whole = APIRouter(prefix=PREFIX, responses=GATE)
+    for part in (
+        health,
+        session,
+        fleet,
+        metrics,
+        hosts,
+        gpus,
+        jobs,
+        timeline,
+        captures,
+        schedules,
+        profilable,
+        analysis,
+        traces,
+        queries,
+        console,
+    ):
         whole.include_router(part.router)
     for last in (hosts.one, jobs.one):  # these catch every path below /hosts and /jobs
         whole.include_router(last)
