@@ -7,7 +7,8 @@ export function labelled(answers, names) {
     return sorted.map((each) => {
       const own = label(each, oneHost);
       const name = [names[at], answers.length > 1 && series.length === 1 ? "" : own].filter(Boolean).join(" ") || own;
-      return { name, host: each.host, job: each.job_id, gpu: each.gpu, values: each.values, unit };
+      const short = oneHost && series.length > 1 && each.gpu !== null && answers.length === 1 ? `${each.gpu}` : undefined;
+      return { name, short, host: each.host, job: each.job_id, gpu: each.gpu, values: each.values, unit };
     });
   });
 }
@@ -29,6 +30,9 @@ export function nearest(times, ms) {
   return Math.abs(times[low] - ms) <= Math.abs(times[high] - ms) ? low : high;
 }
 
+// The last value that is known, of the last few: the newest step is still being filled.
+export const latest = (values) => values.slice(-4).findLast((value) => value !== null);
+
 export function range(lines) {
   let [least, most] = [Infinity, -Infinity];
   for (const { values } of lines) {
@@ -44,12 +48,12 @@ export function range(lines) {
 const root = (metric) => metric.replace(/_(bytes_per_s|per_s|bytes|watts|celsius|hertz|joules)$/, "");
 
 // Why nothing is known of what was asked, from the host's sources ({ source, subject, state, why }).
-export function reasons(answers, sources) {
+export function reasons(answers, sources, hint) {
   const roots = answers.map(({ metric }) => root(metric));
   const troubled = sources.filter(({ state }) => state !== "ok");
   const found = troubled.find(({ subject }) => roots.some((name) => subject.split("/").pop().startsWith(name)));
   if (found) return `${found.state}: ${found.why || `${found.source} gives no reason`}`;
   const whole = troubled.find(({ subject }) => !subject);
   if (whole) return `${whole.source} ${whole.state}: ${whole.why || "no reason given"}`;
-  return "Nothing was measured in this window. Look at another one, or see below which sources the agent has.";
+  return `Nothing was measured in this window. ${hint || "Look at another one, or see which sources the agent has."}`;
 }

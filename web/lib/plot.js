@@ -17,7 +17,7 @@ export function colours() {
 }
 
 // The options of a chart of `lines` ({ name, colour, points: [[ms, value]], hidden }) from `since` to `until` in ms.
-export function options({ since, until, unit, lines, top, areas = false }) {
+export function options({ since, until, unit, lines }) {
   const [line, text] = [colour("--wm-line"), colour("--wm-muted")];
   const label = { color: text, fontSize: 11 };
   return {
@@ -29,12 +29,11 @@ export function options({ since, until, unit, lines, top, areas = false }) {
       axisLabel: { ...label, hideOverlap: true, formatter: (ms) => clock(ms, until - since) },
     },
     yAxis: {
-      type: "value", min: 0, max: isRatio(unit) ? 1 : top, splitNumber: 3, interval: isRatio(unit) ? 0.25 : unit === "B" ? binary(lines) : undefined,
+      type: "value", min: 0, splitNumber: 3, ...(isRatio(unit) ? { max: 1, interval: 0.25 } : unit === "B" ? binary(lines) : {}),
       axisLabel: { ...label, formatter: (value) => show(value, unit), margin: 6 }, splitLine: { lineStyle: { color: line } },
     },
     series: lines.map((each) => ({
       type: "line", name: each.name, data: each.hidden ? [] : each.points, showSymbol: false, silent: true,
-      stack: areas ? "all" : undefined, areaStyle: areas ? { opacity: 0.5 } : undefined,
       lineStyle: { width: each.bold ? 2 : 1.25, opacity: each.faint ? 0.35 : 1 }, itemStyle: { color: each.colour }, color: each.colour,
       z: each.bold ? 4 : 2,
     })),
@@ -44,7 +43,8 @@ export function options({ since, until, unit, lines, top, areas = false }) {
 // A step of an axis of bytes: a power of two, so that its labels are whole GiB.
 function binary(lines) {
   const most = lines.reduce((found, { points }) => points.reduce((high, [, value]) => Math.max(high, value ?? 0), found), 1);
-  return 2 ** Math.max(0, Math.ceil(Math.log2(most / 4)));
+  const interval = 2 ** Math.max(0, Math.ceil(Math.log2(most / 4)));
+  return { interval, max: Math.ceil((most * 1.02) / interval) * interval };
 }
 
 // What pointer and keys do on `element`: `at(ms, pixel)` while one points (null: no more), and a drag looks closer.

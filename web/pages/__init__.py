@@ -2,7 +2,7 @@
 
 from nicegui import ui
 
-from warpmeter.web.pages import host, job, overview
+from warpmeter.web.pages import host, job, overview, timeline
 
 
 def register() -> None:
@@ -12,3 +12,4 @@ def register() -> None:
     ui.page("/host/{host:path}")(host.show)
     ui.page("/jobs", title="Jobs · warpmeter")(job.listing)
     ui.page("/job")(job.show)
+    ui.page("/timeline", title="Timeline · warpmeter")(timeline.show)

@@ -21,13 +21,13 @@ HOSTS: Final = (
     Column("last_seen_at", "Seen", "ago", width=100),
 )
 JOBS: Final = (
-    Column("job_id", "Job", "job", width=130, flex=1),
+    Column("job_id", "Job", "job", width=105),
     Column("name", "Name", width=130, flex=1),
-    Column("user", "User", width=90),
+    Column("user", "User", width=80),
     Column("state", "State", "state", width=95),
     Column("spark", "GPU utilisation", "spark", width=120, sort=""),
-    Column("gpus", "GPUs", "number", width=75),
-    Column("gpu_hours", "GPU hours", "value", width=100),
+    Column("gpus", "GPUs", "number", width=70),
+    Column("gpu_hours", "GPU hours", "value", width=95),
     Column("hosts", "Hosts", "host", width=150, sort=""),
     Column("duration_s", "Ran", "duration", width=110),
     Column("started_at", "Started", "ago", width=110),

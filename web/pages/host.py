@@ -53,6 +53,7 @@ GPUS: Final[Mapping[str, Parts]] = {
     "Temperature": {"": {"metric": "temperature_celsius", "by": "gpu"}},
     "Temperature of the memory": {"": {"metric": "mem_temperature_celsius", "by": "gpu"}},
     "SM clock": {"": {"metric": "sm_clock_hertz", "by": "gpu"}},
+    "Memory clock": {"": {"metric": "mem_clock_hertz", "by": "gpu"}},
     "PCIe received": {"": {"metric": "pcie_rx_bytes_per_s", "by": "gpu"}},
     "PCIe sent": {"": {"metric": "pcie_tx_bytes_per_s", "by": "gpu"}},
     "NVLink received": {"": {"metric": "nvlink_rx_bytes_per_s", "by": "gpu"}},
@@ -73,11 +74,22 @@ HOST: Final[Mapping[str, Parts]] = {
         "1 minute": {"metric": "load1", "by": "host"},
         "15 minutes": {"metric": "load15", "by": "host"},
     },
+    "CPU time": {
+        "user": {"metric": "cpu_user", "by": "host", "topic": "host-samples"},
+        "system": {"metric": "cpu_system", "by": "host", "topic": "host-samples"},
+    },
     "Disks read": {"": {"metric": "read_bytes_per_s", "by": "device"}},
     "Disks written": {"": {"metric": "write_bytes_per_s", "by": "device"}},
     "Network received by device": {"": {"metric": "rx_bytes_per_s", "by": "device"}},
     "Network sent by device": {"": {"metric": "tx_bytes_per_s", "by": "device"}},
 }
+
+HINTS: Final = {
+    "Memory Bandwidth": "It comes from uncore counters (perf) or an Intel PCM exporter on the host.",
+    "L2 Cache Hit Ratio": "It comes from CPU counters (perf) or an Intel PCM exporter on the host.",
+    "L3 Cache Hit Ratio": "It comes from CPU counters (perf) or an Intel PCM exporter on the host.",
+}
+"""What a host needs for a panel, said where it has nothing to show."""
 
 
 def listing() -> None:
@@ -90,10 +102,8 @@ def hosts(columns: Sequence[Column], limit: int) -> Table:
     """The table of hosts."""
     states = Choice("state", "State", ("ok", "failing", "silent"))
     empty = "No agent has reported yet. Start one on a host: `warpmeter agent`."
-    return Table(
-        Listing(f"{API}/hosts", "Hosts", columns, "hosts", "host", "name", (states,), limit, empty=empty),
-        (*WINDOW, "gpus"),
-    )
+    listing = Listing(f"{API}/hosts", "Hosts", columns, "hosts", "host", "name", (states,), limit, empty=empty)
+    return Table(listing, (*WINDOW, "gpus"))
 
 
 def show(host: str) -> None:
@@ -105,6 +115,7 @@ def show(host: str) -> None:
         Band(f"{of_host}/jobs")
         _panels(SEEDS, host, of_host)
         section("GPUs")
+        Band(f"{of_host}/events", "Throttling", of="throttle")
         _panels(GPUS, host, of_host)
         section("System")
         _panels(HOST, host, of_host)
@@ -116,4 +127,4 @@ def show(host: str) -> None:
 def _panels(panels: Mapping[str, Parts], host: str, of_host: str) -> None:
     for title, parts in panels.items():
         sources = {name: f"{API}/series?{urlencode({**part, 'host': host})}" for name, part in parts.items()}
-        Series(title, sources, why=f"{of_host}/sources").classes("wm-third")
+        Series(title, sources, why=f"{of_host}/sources", hint=HINTS.get(title, "")).classes("wm-quarter")

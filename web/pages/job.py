@@ -51,10 +51,8 @@ def jobs(columns: Sequence[Column], limit: int, sort: str) -> Table:
     states = Choice("state", "State", ("running", "ended", "lost"))
     empty = "No job ran in this window. A job is a Python process on GPUs, or what Slurm or Kubernetes started."
     search = "id, name or user"
-    return Table(
-        Listing(f"{API}/jobs", "Jobs", columns, "jobs", "job_id", search, (states,), limit, sort, empty),
-        (*WINDOW, "gpus"),
-    )
+    listing = Listing(f"{API}/jobs", "Jobs", columns, "jobs", "job_id", search, (states,), limit, sort, empty)
+    return Table(listing, (*WINDOW, "gpus"))
 
 
 def show(id: str = "") -> None:

@@ -1,10 +1,16 @@
-"""The jobs of a host as bars over the window."""
+"""What took some of the window, as bars: jobs on a host, or when its GPUs were throttled."""
+
+from typing import Literal
 
 from warpmeter.web.panels.panel import WINDOW, Panel
 
 
 class Band(Panel, component="band.js"):
-    """`source` lists `{job_id, name, from, until}`; `until` null: it still runs."""
+    """`source` lists jobs (`{job_id, name, from, until}`), or events, of which those that throttled are shown by GPU.
 
-    def __init__(self, source: str, title: str = "Jobs") -> None:
+    `until` null: it still lasts.
+    """
+
+    def __init__(self, source: str, title: str = "Jobs", of: Literal["jobs", "throttle"] = "jobs") -> None:
         super().__init__(source, title, WINDOW)
+        self._props["of"] = of

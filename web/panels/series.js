@@ -1,12 +1,12 @@
 import { ask, framed, hostAddress, instant, jobAddress, panel, show, unitName } from "warpmeter-ui";
 import { charts, colours, cross, onCross, options, pointing } from "warpmeter-ui/plot.js";
-import { labelled, nearest, reasons, range as extent } from "warpmeter-ui/lines.js";
+import { labelled, latest, nearest, reasons, range as extent } from "warpmeter-ui/lines.js";
 
 const [NAMED, TOLD] = [8, 12]; // lines that the legend and the tip name, before they say how many more there are
 
 export default {
   mixins: [panel],
-  props: { names: Array, why: String, link: String, stacked: Boolean },
+  props: { names: Array, why: String, hint: String, link: String },
   template: framed(`
     <p v-if="reason" class="wm-empty">{{ reason }}</p>
     <div v-show="!reason" ref="plot" class="wm-plot" tabindex="0" role="group" :aria-label="summary" aria-roledescription="chart">
@@ -20,7 +20,7 @@ export default {
     </div>
     <ul v-if="!reason" class="wm-legend">
       <li v-for="each in legend" :key="each.name">
-        <button type="button" class="wm-key" :aria-pressed="only === each.name" :title="'Show only ' + each.name" @click="pick(each.name)"><i :style="{ background: each.colour }"></i>{{ each.name }}</button>
+        <button type="button" class="wm-key" :aria-pressed="only === each.name" :title="'Show only ' + each.name" @click="pick(each.name)"><i :style="{ background: each.colour }"></i>{{ each.short ?? each.name }}</button>
         <a v-if="each.href" :href="each.href" :aria-label="'Open ' + each.name" title="Open">↗</a>
         <em>{{ each.value }}</em>
       </li>
@@ -29,8 +29,8 @@ export default {
   data: () => ({ lines: [], times: [], tip: null, at: null, only: null, shown: NAMED, reason: "", since: 0, until: 1 }),
   computed: {
     legend() {
-      const index = this.at === null ? this.times.length - 1 : nearest(this.times, this.at);
-      return this.lines.slice(0, this.shown).map((each) => ({ ...each, value: show(each.values[index], each.unit), href: this.href(each) }));
+      const index = this.at === null ? null : nearest(this.times, this.at);
+      return this.lines.slice(0, this.shown).map((each) => ({ ...each, value: show(index === null ? latest(each.values) : each.values[index], each.unit), href: this.href(each) }));
     },
     summary() {
       const [least, most] = extent(this.lines);
@@ -73,11 +73,11 @@ export default {
       const lines = this.lines.map((each) => ({
         ...each, hidden: this.only !== null && this.only !== each.name, points: each.values.map((value, at) => [this.times[at], value]),
       }));
-      this.chart.setOption(options({ since: this.since, until: this.until, unit: this.kind, lines, areas: this.stacked }), { notMerge: true });
+      this.chart.setOption(options({ since: this.since, until: this.until, unit: this.kind, lines }), { notMerge: true });
     },
     async explain(answers) {
       const known = this.why ? await ask(this.why).catch(() => ({})) : {};
-      this.reason = reasons(answers, known.data ?? []);
+      this.reason = reasons(answers, known.data ?? [], this.hint);
     },
     pick(name) {
       this.only = this.only === name ? null : name;

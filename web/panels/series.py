@@ -10,7 +10,8 @@ from warpmeter.web.panels.panel import WINDOW, Panel
 class Series(Panel, component="series.js"):
     """`sources` answer as `/api/v1/series` does: a name and the address of each; with several, their lines join.
 
-    `why`: the address of a host's sources, which tell why there is nothing to draw; `stacked`: areas upon each other.
+    `why`: the address of a host's sources, which tell why there is nothing to draw; `hint`: what it would need;
+    `link`: `host` or `job`, of which each line is one.
     """
 
     def __init__(
@@ -20,12 +21,12 @@ class Series(Panel, component="series.js"):
         *,
         follows: Sequence[str] = WINDOW,
         why: str | None = None,
+        hint: str = "",
         link: str | None = None,
-        stacked: bool = False,
     ) -> None:
         named = {"": sources} if isinstance(sources, str) else sources
         super().__init__(list(named.values()), title, follows)
         self._props["names"] = list(named)
         self._props["why"] = why
         self._props["link"] = link
-        self._props["stacked"] = stacked
+        self._props["hint"] = hint
