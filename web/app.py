@@ -7,6 +7,7 @@ from warpmeter import __version__
 from warpmeter.settings import Settings
 from warpmeter.web import api, errors
 from warpmeter.web.capturing import Captures
+from warpmeter.web.console import Console
 from warpmeter.web.live import Live
 from warpmeter.web.looking import Looking
 from warpmeter.web.reads import Reads
@@ -30,6 +31,7 @@ def api_app(settings: Settings, pages: App | None = None) -> FastAPI:
     app.state.reads = Reads(settings.store, settings.web)
     app.state.captures = Captures(settings, app.state.reads, Live(settings.kafka))
     app.state.looking = Looking(app.state.captures)
+    app.state.console = Console(app.state.reads)
     app.state.identity = Identity(settings.web)
     if pages is not None:
         app.add_middleware(Beside, pages=pages)

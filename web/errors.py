@@ -42,7 +42,7 @@ def register(app: FastAPI) -> None:
             why = {"type": "value_error", "loc": ["query", found[2]], "msg": found[1]}
             return JSONResponse({"detail": [why]}, 422)
         if code in TOO_MUCH:
-            return JSONResponse({"detail": TOO_MUCH[code]}, 422)
+            return JSONResponse({"detail": [{"type": "too_much", "loc": ["query"], "msg": TOO_MUCH[code]}]}, 422)
         return JSONResponse({"detail": store.reason(error)}, 503)
 
 

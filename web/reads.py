@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from math import ceil
 from typing import Any, Final
 
 from warpmeter import queries, store
 from warpmeter.settings import Store, Web
+from warpmeter.store import Client
 
 FORMAT: Final[Mapping[str, Any]] = {
     "date_time_output_format": "iso",
@@ -14,13 +16,15 @@ FORMAT: Final[Mapping[str, Any]] = {
     "output_format_json_quote_denormals": 0,
 }
 """JSON as browsers take it: ISO times, plain numbers, null for what is not a number."""
+PATIENCE_S: Final = 5
+"""So much longer than a query may take is waited for its answer: the store tells of the limit itself."""
 
 
 @dataclass(frozen=True)
 class Reads:
     """Named queries of `sql/queries` for a request, each bounded in time, memory, rows and bytes by the settings.
 
-    Each thread has a client of its own (`store.client`), so call it from worker threads: endpoints are plain `def`.
+    Each thread has a client of its own, so call it from worker threads: endpoints are plain `def`.
     """
 
     store: Store
@@ -29,7 +33,7 @@ class Reads:
     def rows(self, name: str, **given: object) -> list[dict[str, Any]]:
         """Rows of a query as dicts. Raises QueryError for what it was given, ClickHouseError from the store."""
         query = queries.get(name)
-        result = store.client(self.store).query(query.sql, query.values(_texts(given)), settings=self._bounds())
+        result = self.client().query(query.sql, query.values(_texts(given)), settings=self._bounds())
         return list(result.named_results())
 
     def json(self, name: str, form: str = "JSONColumns", **given: object) -> bytes:
@@ -37,34 +41,38 @@ class Reads:
 
         `form` is ClickHouse's: JSONColumns is `{"host": [...], "values": [...]}`. Raises as `rows` does.
         """
-        query = queries.get(name)
-        settings = {**self._bounds(), **FORMAT}
-        return store.client(self.store).raw_query(query.sql, query.values(_texts(given)), settings=settings, fmt=form)
+        return self.raw(queries.get(name), _texts(given), form, self._bounds())
 
-    def _bounds(self) -> dict[str, Any]:
+    def raw(self, query: queries.Query, given: Mapping[str, str], form: str, bounds: Mapping[str, Any]) -> bytes:
+        """A query in any of ClickHouse's formats, within bounds of its own. Raises as `rows` does."""
+        return self.client().raw_query(query.sql, query.values(given), settings={**bounds, **FORMAT}, fmt=form)
+
+    def client(self, within_s: float = 0) -> Client:
+        """This thread's client, which gives a store up that is silent for longer than a query may take."""
+        return store.client(self.store, patience_s=ceil(max(self.limits.query_s, within_s)) + PATIENCE_S)
+
+    def within(self, limits: Mapping[str, float]) -> dict[str, float]:
+        """Limits, none above what the store lets this user set, which it would refuse. Raises ClickHouseError."""
+        most = _ceilings(self, tuple(limits))
+        return {name: min(limit, most.get(name, limit)) for name, limit in limits.items()}
+
+    def _bounds(self) -> dict[str, float]:
         web = self.limits
-        return within(
-            self.store,
+        return self.within(
             {
                 "max_execution_time": web.query_s,
                 "max_memory_usage": web.query_memory,
                 "max_result_rows": web.query_rows,
                 "max_result_bytes": web.query_bytes,
-            },
+            }
         )
 
 
-def within(kept: Store, limits: Mapping[str, float]) -> dict[str, float]:
-    """Limits of a query, none above what the store lets this user set, which it would refuse. Raises ClickHouseError."""
-    most = _ceilings(kept, tuple(limits))
-    return {name: min(limit, most.get(name, limit)) for name, limit in limits.items()}
-
-
 @cache
-def _ceilings(kept: Store, names: tuple[str, ...]) -> Mapping[str, float]:
+def _ceilings(reads: Reads, names: tuple[str, ...]) -> Mapping[str, float]:
     """The largest value of each setting that has one."""
     sql = "SELECT name, toFloat64OrNull(max) FROM system.settings WHERE name IN {names:Array(String)}"
-    rows = store.client(kept).query(sql, {"names": list(names)}).result_rows
+    rows = reads.client().query(sql, {"names": list(names)}).result_rows
     return {str(name): most for name, most in rows if most}
 
 

@@ -79,12 +79,12 @@ def folder(store: Store) -> Path | None:
     return Path(where) if found.scheme == "chdb" and where not in IN_MEMORY else None
 
 
-def client(store: Store) -> Client:
-    """This thread's client of `store`, made at first use."""
-    kept: dict[Store, Client] = _clients.__dict__.setdefault("kept", {})
-    if store not in kept:
-        kept[store] = connect(store)
-    return kept[store]
+def client(store: Store, patience_s: int | None = None) -> Client:
+    """This thread's client of `store`, made at first use; `patience_s` as for `connect`."""
+    kept: dict[tuple[Store, int | None], Client] = _clients.__dict__.setdefault("kept", {})
+    if (store, patience_s) not in kept:
+        kept[store, patience_s] = connect(store, patience_s=patience_s)
+    return kept[store, patience_s]
 
 
 def reason(error: Exception) -> str:

@@ -1,6 +1,6 @@
 """Whether this process and its store answer."""
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from warpmeter import __version__, store
@@ -10,7 +10,7 @@ router = APIRouter(tags=["health"])
 
 
 class Health(BaseModel):
-    """`ok` is false, with status 503, when the store does not answer; `why` says what it said."""
+    """`ok` is false, with status 503, when the store does not answer; `why` says what it said, to who is known."""
 
     ok: bool
     version: str = Field(examples=["0.1.0"])
@@ -18,11 +18,13 @@ class Health(BaseModel):
 
 
 @router.get("/health", responses={503: {"model": Health}})
-def health(reads: Asking, response: Response) -> Health:
-    """Does the store answer?"""
+def health(request: Request, reads: Asking, response: Response) -> Health:
+    """Does the store answer? Anybody may ask, a load balancer for one."""
+    known = request.state.caller is not None
+    version = __version__ if known else ""
     try:
-        store.client(reads.store).query("SELECT 1")
+        reads.client().query("SELECT 1")
     except store.ClickHouseError as error:
         response.status_code = 503
-        return Health(ok=False, version=__version__, why=store.reason(error))
-    return Health(ok=True, version=__version__)
+        return Health(ok=False, version=version, why=store.reason(error) if known else "")
+    return Health(ok=True, version=version)

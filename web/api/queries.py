@@ -1,0 +1,121 @@
+"""The named queries: the SQL behind every panel, for programs and for Grafana."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, HTTPException, Path, Request, Response
+from pydantic import BaseModel, Field
+
+from warpmeter import queries
+from warpmeter.web import grids
+from warpmeter.web.access import Viewer
+from warpmeter.web.context import Asking
+from warpmeter.web.grids import Form, Grid
+from warpmeter.web.times import invalid
+
+router = APIRouter(tags=["queries"])
+
+ANY: Final[dict[str, Any]] = {
+    "parameters": [
+        {
+            "name": "parameters",
+            "in": "query",
+            "description": "The query's own parameters, by name (see /queries); those with a default may be left out.",
+            "style": "form",
+            "explode": True,
+            "schema": {"type": "object", "additionalProperties": {"type": "string"}},
+            "example": {"since": "-6h"},
+        }
+    ]
+}
+PLAIN: Final = re.compile(r"[A-Za-z_]\w{0,63}", re.ASCII)
+CSV: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"model": Grid, "content": {"text/csv": {}}},
+    404: {"description": "There is no such query."},
+}
+
+
+class Parameter(BaseModel):
+    """What a query asks for."""
+
+    name: str = Field(examples=["since"])
+    type: str = Field(description="ClickHouse's.", examples=["DateTime('UTC')"])
+    default: str | None = Field(description="Null: it must be given.", examples=["-24h"])
+    meaning: str = Field(examples=["start of the window"])
+
+
+class Named(BaseModel):
+    """A named query. `sql` takes `parameters` by name, as `{name:Type}`."""
+
+    name: str = Field(examples=["top_idle_gpus"])
+    question: str = Field(examples=["Which GPUs were idle for longest?"])
+    description: str
+    parameters: list[Parameter]
+    sql: str
+
+
+class NamedQueries(BaseModel):
+    """All of them, by name."""
+
+    data: list[Named]
+    total: int
+    next: int | None = None
+
+
+@router.get("/queries")
+def listed(_: Viewer) -> NamedQueries:
+    """Which named queries are there, and what do they ask for?"""
+    every = [_named(query) for query in queries.every()]
+    return NamedQueries(data=every, total=len(every))
+
+
+@router.get("/queries/{name}", response_model=Grid, responses=CSV, openapi_extra=ANY)
+def answered(
+    request: Request,
+    reads: Asking,
+    _: Viewer,
+    name: Annotated[str, Path(examples=["top_idle_gpus"])],
+    form: Form = "json",
+) -> Grid | Response:
+    """Rows of a named query, as many as the SQL console gives. Times may be relative: `since=-6h`."""
+    if name not in queries.names():
+        raise HTTPException(404, f"there is no query {name}; /queries lists them")
+    query, given = queries.get(name), _given(request)
+    _refuse_far_names(query, given)
+    web = reads.limits
+    bounds = reads.within(
+        {
+            "max_execution_time": web.query_s,
+            "max_memory_usage": web.query_memory,
+            "max_result_bytes": web.sql_bytes,
+            "limit": web.sql_rows + 1,
+        }
+    )
+    if form == "csv":
+        return grids.csv(reads.raw(query, given, "CSVWithNames", {**bounds, "limit": web.sql_rows}), name)
+    return grids.grid(reads.raw(query, given, "JSONCompact", bounds), web.sql_rows)
+
+
+def _given(request: Request) -> dict[str, str]:
+    pairs = [(name, value) for name, value in request.query_params.multi_items() if name != "format"]
+    for name, times in Counter(name for name, _ in pairs).items():
+        if times > 1:
+            raise invalid(name, f"{name} was given {times} times")
+    return dict(pairs)
+
+
+def _refuse_far_names(query: queries.Query, given: Mapping[str, str]) -> None:
+    """Where a query lets a table or column be chosen, it is one of this database's."""
+    for parameter in query.parameters:
+        value = given.get(parameter.name, "")
+        if parameter.type == "Identifier" and value and not PLAIN.fullmatch(value):
+            raise invalid(parameter.name, "it must be the plain name of a table or column", value)
+
+
+def _named(query: queries.Query) -> Named:
+    parameters = [Parameter(name=p.name, type=p.type, default=p.default, meaning=p.meaning) for p in query.parameters]
+    return Named(
+        name=query.name, question=query.question, description=query.description, parameters=parameters, sql=query.sql
+    )
