@@ -3,7 +3,7 @@
 import math
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import BinaryIO, Final
 
@@ -11,7 +11,7 @@ from warpmeter import log, selfmetrics
 from warpmeter.clock import Clock
 from warpmeter.producers import files
 from warpmeter.producers.jobs.process import parse_stat
-from warpmeter.producers.kineto import explain
+from warpmeter.producers.kineto import explain, steps
 from warpmeter.producers.kineto.captures import (
     Capture,
     CaptureCommand,
@@ -68,6 +68,7 @@ class Desk:
         self._captures: dict[str, Capture] = {}
         self._collectors: dict[str, Collector] = {}
         self._dropped: dict[int, float] = {}
+        self._finished: dict[int, float] = {}
         self._store: Store | None = None
         for capture in journal.load():
             self._collected(capture)
@@ -219,17 +220,23 @@ class Desk:
         member, own = capture.member, self._around.settings.traces.max_file_bytes
         opened = partial(Folder, self._around.proc, member.pid, member.uid, capture.folder)
         limit = min(own, capture.command.max_file_bytes or own)
-        collector = Collector(opened, capture.name, limit, partial(self._put, capture, limit))
+        quiet_since = max(self._finished.get(member.pid, 0.0), self._dropped.get(member.pid, 0.0))
+        collector = Collector(opened, capture.name, limit, partial(self._put, capture, limit, quiet_since))
         self._captures[_key(capture)], self._collectors[_key(capture)] = capture, collector.start()
         return capture
 
-    def _put(self, capture: Capture, limit: int, file: BinaryIO, given_up: Callable[[], bool]) -> Stored:
-        """On the collector's thread."""
+    def _put(
+        self, capture: Capture, limit: int, quiet_since: float, file: BinaryIO, given_up: Callable[[], bool]
+    ) -> Stored:
+        """On the collector's thread. `quiet_since`: when the capture before this one was done with the process."""
         traces, command, member = self._around.settings.traces, capture.command, capture.member
         at = capture.start_at or capture.offered_at
         place = Place(member.job_id, command.capture_id, command.sequence, command.host, member.pid, member.rank, at)
         late = lambda: given_up() or self._around.clock.now() >= command.deadline_at  # noqa: E731
-        return upload(file, limit, self._opened_store(traces), place.name(traces.compression), late, traces.compression)
+        name, store = place.name(traces.compression), self._opened_store(traces)
+        stored = upload(file, limit, store, name, late, traces.compression)
+        slowdown = steps.measured(self._around.proc, member, stored, warmup_s(command), quiet_since)
+        return replace(stored, slowdown_permille=slowdown)
 
     def _opened_store(self, traces: Traces) -> Store:
         if self._store is None:
@@ -295,6 +302,9 @@ class Desk:
         capture, collector = self._captures.pop(key), self._collectors.pop(key)
         if collector.state not in ("absent", "under way"):
             self._around.registry.finished(capture.member.pid)
+        alive = {client.pid for client in self._around.registry.clients()}
+        self._finished = {pid: at for pid, at in self._finished.items() if pid in alive}
+        self._finished[capture.member.pid] = self._around.clock.now()
         collector.discard(still_comes)
 
     def _tell(
@@ -339,6 +349,8 @@ def _tell_stored(event: CaptureEvent, stored: Stored) -> None:
         event.traced_from = stored.traced_from
     if stored.traced_until is not None:
         event.traced_until = stored.traced_until
+    if stored.slowdown_permille is not None:
+        event.slowdown_permille = stored.slowdown_permille
 
 
 def _text(capture: Capture) -> str:

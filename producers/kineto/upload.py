@@ -62,7 +62,8 @@ class Stored:
     """A trace in the store. `bytes` and `sha256` are of what lies there, `raw_bytes` of what the process wrote.
 
     `traced_from`, `traced_until`: what it covers, in seconds since the epoch by the host's clock; None when it does not
-    say. `stepped`, `memory`: whether an optimizer's step, or an allocation, is in it.
+    say. `stepped`, `memory`: whether an optimizer's step, or an allocation, is in it. `slowdown_permille`: what tracing
+    cost in steps a second, None where nobody counts them.
     """
 
     url: str
@@ -73,6 +74,7 @@ class Stored:
     traced_until: float | None = None
     stepped: bool = False
     memory: bool = False
+    slowdown_permille: int | None = None
 
 
 class Store(Protocol):

@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from warpmeter.hook import warpmeter_steps
 from warpmeter.producers.kineto import explain, who
 
+HOOK: Final = str(Path(warpmeter_steps.__file__).resolve().parent)
+"""What counts optimizer steps (`warpmeter.hook`): first in PYTHONPATH, for its `sitecustomize`."""
 FORWARDED: Final = frozenset(
     {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 )
@@ -37,10 +40,11 @@ class Setup:
     variables: Mapping[str, str]
 
 
-def setup(folder: Path, traces: Path | None, environ: Mapping[str, str]) -> Setup:
+def setup(folder: Path, traces: Path | None, environ: Mapping[str, str], count_steps: bool = True) -> Setup:
     """Variables for a command. What `environ` has already stays, but for `traces`, when it is given.
 
-    Without an agent in `folder`, processes are left to look for the abstract name.
+    Without an agent in `folder`, processes are left to look for the abstract name. `count_steps`: Python below the
+    command loads what counts optimizer steps, before its own `sitecustomize`.
     """
     wanted = {"KINETO_USE_DAEMON": environ.get("KINETO_USE_DAEMON") or "1"}
     if given := environ.get("KINETO_IPC_SOCKET_DIR"):
@@ -49,6 +53,8 @@ def setup(folder: Path, traces: Path | None, environ: Mapping[str, str]) -> Setu
         wanted["KINETO_IPC_SOCKET_DIR"] = str(folder)
     where = traces.absolute() if traces is not None else environ.get("KINETO_ONDEMAND_TRACE_DIR")
     wanted["KINETO_ONDEMAND_TRACE_DIR"] = str(where or tempfile.gettempdir())
+    if count_steps:
+        wanted["PYTHONPATH"] = os.pathsep.join(each for each in (HOOK, environ.get("PYTHONPATH", "")) if each)
     return Setup(folder, wanted)
 
 

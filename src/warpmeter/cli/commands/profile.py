@@ -22,6 +22,10 @@ def run(
             show_default="$TMPDIR or /tmp",
         ),
     ] = None,
+    steps: Annotated[
+        bool,
+        typer.Option("--steps/--no-steps", help="Count optimizer steps: captures tell then how much they slow down."),
+    ] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing of our own.")] = False,
     data: Data = None,
 ) -> None:
@@ -30,14 +34,15 @@ def run(
     warpmeter run -- torchrun --nproc-per-node 8 train.py
 
     Sets KINETO_USE_DAEMON, KINETO_IPC_SOCKET_DIR and KINETO_ONDEMAND_TRACE_DIR, hands signals on, and says on stderr
-    whether the processes registered with this host's agent. Ends with the command's exit status, 128 + n when signal n
-    ended it. An agent that is away never keeps the command from running.
+    whether the processes registered with this host's agent. Puts a folder before PYTHONPATH, whose sitecustomize counts
+    optimizer steps and then runs your own. Ends with the command's exit status, 128 + n when signal n ended it. An
+    agent that is away never keeps the command from running.
     """
     from warpmeter.cli import launching
 
     if traces is not None and not (traces.is_dir() and os.access(traces, os.W_OK)):
         common.fail(f"--traces {traces} is no folder that may be written", 2)
-    made = launching.setup(common.socket_folder(common.settings(data)), traces, os.environ)
+    made = launching.setup(common.socket_folder(common.settings(data)), traces, os.environ, steps)
     try:
         raise typer.Exit(launching.run(command, made, _nothing if quiet else _say))
     except OSError as error:
