@@ -102,7 +102,7 @@ def web(url: str, pid: int) -> Iterator[tuple[str, int]]:
         return
     with TemporaryDirectory(prefix="users-") as folder, up(Path(folder) / "data", ["--demo"]) as running:
         until(lambda: running.value("SELECT count() FROM gpu_heatmap_1m") > 10_000, "the demo's last hour", 120)
-        yield running.web, running.parts["web"]
+        yield f"http://127.0.0.1:{running.web}", running.parts["web"]
 
 
 def show(found: Sequence[Seen]) -> None:

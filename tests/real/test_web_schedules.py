@@ -1,0 +1,83 @@
+"""Schedules over the API: set, they begin captures by themselves; removed, no more; the settings' own stay theirs."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.brokers import Tansu
+from tests.engine import EngineServer
+from tests.ingest_process import IngestProcess, migrated, settings_for
+from tests.scheduler_process import SchedulerProcess
+from tests.wait import until
+from warpmeter import topics
+from warpmeter.settings import Metrics, Schedule, Scheduler
+from warpmeter.web.app import api_app
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
+FIXED = Schedule("fixed", cron="0 3 * * *", hosts=("gpu01",), duration_ms=500)
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
+    with closing(EngineServer(tmp_path_factory.mktemp("engine"))) as server:
+        yield server
+
+
+@pytest.fixture
+def api(tansu: Tansu, engine: EngineServer, topic_prefix: str, tmp_path: Path) -> Iterator[TestClient]:
+    """Bus, ingest, a scheduler with one schedule of its settings, and the API."""
+    base = settings_for(tansu, migrated(engine), topic_prefix, tmp_path)
+    settings = replace(
+        base,
+        scheduler=Scheduler(group=f"{topic_prefix}-s", analyse=False, data=tmp_path / "scheduler", schedules=(FIXED,)),
+        metrics=Metrics(ingest_port=0, scheduler_port=0),
+    )
+    topics.ensure(settings.kafka)
+    with ExitStack() as stack:
+        stack.enter_context(closing(IngestProcess(settings, tmp_path / "ingest.log"))).ready()
+        stack.enter_context(closing(SchedulerProcess(settings, tmp_path / "scheduler.log"))).until_active()
+        yield stack.enter_context(TestClient(api_app(settings), base_url="http://127.0.0.1"))
+
+
+def held(api: TestClient) -> dict[str, dict[str, Any]]:
+    """Schedules that hold, by name."""
+    return {each["name"]: each for each in api.get("/api/v1/schedules").json()["data"]}
+
+
+def captures(api: TestClient) -> int:
+    """How many captures of the schedule `often` were asked for."""
+    return int(api.get("/api/v1/captures", params={"by": "schedule:often"}).json()["total"])
+
+
+def test_a_schedule_is_set_runs_and_is_removed(api: TestClient) -> None:
+    until(lambda: "fixed" in held(api), "the scheduler to tell its own", 60)
+    assert held(api)["fixed"]["fixed"] is True
+    body = {"every": "1s", "hosts": ["gpu01"], "duration": "500ms", "stacks": True}
+    assert api.put("/api/v1/schedules/often", json=body).status_code == 202
+    until(lambda: captures(api) >= 1, "a capture by itself", 90)
+    assert (held(api)["often"]["every_s"], held(api)["often"]["set_by"]) == (1.0, "local")
+    assert api.delete("/api/v1/schedules/often").status_code == 202
+    until(lambda: "often" not in held(api), "it to be gone", 60)
+    time.sleep(6)  # the scheduler looks each five seconds
+    before = captures(api)
+    time.sleep(4)
+    assert captures(api) == before
+
+
+def test_what_cannot_be_meant_or_changed_is_refused(api: TestClient) -> None:
+    until(lambda: "fixed" in held(api), "the scheduler to tell its own", 60)
+    for body, word in (
+        ({"hosts": ["a"]}, "one of"), ({"cron": "0 25 * * *", "hosts": ["a"]}, "cron"), ({"every": "1h"}, "target"),
+        ({"every": "soon", "hosts": ["a"]}, "length of time"), ({"often": 1}, "Extra"),
+    ):  # fmt: skip
+        refused = api.put("/api/v1/schedules/mine", json=body)
+        assert (refused.status_code, word in refused.text) == (422, True), refused.text
+    assert api.put("/api/v1/schedules/fixed", json={"every": "1h", "hosts": ["a"]}).status_code == 409
+    assert api.delete("/api/v1/schedules/fixed").status_code == 409
+    assert api.delete("/api/v1/schedules/none").status_code == 404

@@ -1,0 +1,168 @@
+"""Schedules of captures: which hold, to set one, and to remove one. The scheduler acts on it within seconds."""
+
+import json
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+from confluent_kafka import KafkaException
+from fastapi import APIRouter, HTTPException, Path
+from pydantic import BaseModel, ConfigDict, Field
+
+from warpmeter.captures import amounts, schedules
+from warpmeter.captures.asking import NotTakenError
+from warpmeter.schemas.topics import TOPICS
+from warpmeter.settings import Schedule
+from warpmeter.web.access import Operator
+from warpmeter.web.api.captures import AWAY, Count, Known, Length, Text
+from warpmeter.web.context import Asking
+from warpmeter.web.reads import Reads
+from warpmeter.web.security import audit
+from warpmeter.web.times import missing
+
+router = APIRouter(tags=["schedules"])
+
+TOPIC: Final = TOPICS["capture-schedules"]
+Name = Annotated[str, Path(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", examples=["nightly"])]
+LATE: Final = "60s"
+
+
+class New(BaseModel):
+    """A schedule: when it runs (`cron`, `every` or `at`), and what is captured then, as a capture says it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cron: Text = Field("", description="Minute, hour, day, month, weekday.", examples=["0 3 * * *"])
+    timezone: Text = Field("UTC", description="Of cron.", examples=["Europe/Berlin"])
+    every: Length = Field("", description="Or so often.", examples=[""])
+    at: Text = Field("", description="Or once, in ISO 8601.", examples=[""])
+    jitter: Length = Field("", description="Each run is later by up to so much.", examples=["30s"])
+    late: Length = Field(LATE, description="A missed run is made up for within so much.", examples=[LATE])
+    job_id: Text = Field("", description="The processes of this job.", examples=["4711"])
+    hosts: list[Text] = Field([], max_length=10_000, description="On these hosts.", examples=[[]])
+    where: Text = Field("", description="Of jobs that a condition on the view jobs means.", examples=["user = 'ann'"])
+    process_limit: Count = Field(0, description="Processes in all; 0: no limit.", examples=[0])
+    duration: Length = Field("", description="How long to trace: 500ms (the default), 2s; or give iterations.")
+    iterations: Count = Field(0, description="Optimizer steps to trace, in place of a duration.", examples=[0])
+    count: Count = Field(1, description="Traces of a run.", examples=[1])
+    shapes: bool = Field(False, description="Shapes of the inputs of operators.")
+    memory: bool = Field(False, description="Allocations; over a duration only.")
+    stacks: bool = Field(False, description="Python calls: the costliest.")
+    flops: bool = Field(False, description="Operations of operators.")
+    modules: bool = Field(False, description="Calls of nn.Module.")
+
+
+class Held(BaseModel):
+    """A schedule that holds. `fixed`: it stands in the scheduler's settings, where alone it can be changed."""
+
+    name: str = Field(examples=["nightly"])
+    set_at: datetime
+    set_by: str = Field(examples=["ann"])
+    fixed: bool
+    cron: str
+    timezone: str
+    every_s: float
+    at: str
+    jitter_s: float
+    late_s: float
+    job_id: str
+    hosts: list[str]
+    where: str
+    process_limit: int
+    duration_ms: int
+    iterations: int
+    count: int
+    shapes: bool
+    memory: bool
+    stacks: bool
+    flops: bool
+    modules: bool
+
+
+class All(BaseModel):
+    """All schedules that hold, by name."""
+
+    data: list[Held]
+    total: int = Field(examples=[1])
+
+
+class Set(BaseModel):
+    """A schedule was set or removed; the store has it, and the scheduler acts on it, within seconds."""
+
+    name: str = Field(examples=["nightly"])
+
+
+FIXED: Final[dict[int | str, dict[str, Any]]] = {
+    409: {"description": "It stands in the scheduler's settings: change it there."}
+}
+
+
+@router.get("/schedules", response_model=All)
+def held(reads: Asking) -> Any:
+    """The schedules that hold."""
+    found = _found(reads)
+    return {"data": found, "total": len(found)}
+
+
+@router.put("/schedules/{name}", status_code=202, response_model=Set, responses={**AWAY, **FIXED})
+def put(name: Name, new: New, who: Operator, reads: Asking, known: Known) -> Any:
+    """Set a schedule, in place of the one that is called so; an operator's."""
+    wanted = _wanted(name, new)
+    if why := schedules.objection(wanted):
+        raise HTTPException(422, [{"type": "value_error", "loc": ["body"], "msg": why}])
+    _refuse_fixed(_found(reads, name))
+    _tell(known, wanted, who.name, "set")
+    audit.record(who, "set schedule", schedule=name, job=new.job_id, hosts=new.hosts)
+    return {"name": name}
+
+
+@router.delete(
+    "/schedules/{name}",
+    status_code=202,
+    response_model=Set,
+    responses={**AWAY, **FIXED, 404: {"description": "There is no such schedule."}},
+)
+def remove(name: Name, who: Operator, reads: Asking, known: Known) -> Any:
+    """Remove a schedule: it begins no more captures. An operator's."""
+    found = _found(reads, name)
+    if not found:
+        raise missing("path", "name", "there is no such schedule", name)
+    _refuse_fixed(found)
+    _tell(known, schedules.of_row(found[0]), who.name, "remove")
+    audit.record(who, "remove schedule", schedule=name)
+    return {"name": name}
+
+
+def _found(reads: Reads, name: str = "") -> list[dict[str, Any]]:
+    rows = json.loads(reads.json("schedules_listed", form="JSON", schedule=name))["data"]
+    return [{**row, "fixed": row["set_by"] == schedules.SETTINGS} for row in rows]
+
+
+def _refuse_fixed(found: list[dict[str, Any]]) -> None:
+    if found and found[0]["fixed"]:
+        raise HTTPException(409, f"{found[0]['name']} stands in the scheduler's settings: change it there")
+
+
+def _wanted(name: str, new: New) -> Schedule:
+    same = {
+        each: getattr(new, each)
+        for each in (
+            "cron", "timezone", "at", "where", "process_limit", "iterations", "count", "shapes", "memory", "stacks",
+            "flops", "modules",
+        )
+    }  # fmt: skip
+    return Schedule(
+        name, job=new.job_id, hosts=tuple(new.hosts), every_s=_seconds(new.every), jitter_s=_seconds(new.jitter),
+        late_s=_seconds(new.late or LATE),
+        duration_ms=amounts.milliseconds(new.duration) if new.duration else 0 if new.iterations else 500, **same,
+    )  # fmt: skip
+
+
+def _seconds(text: str) -> float:
+    return amounts.milliseconds(text) / 1000 if text else 0.0
+
+
+def _tell(known: Known, wanted: Schedule, by: str, action: str) -> None:
+    try:
+        known.asker.put(TOPIC, {wanted.name: schedules.row(wanted, by, action)})
+    except (NotTakenError, KafkaException) as error:
+        raise HTTPException(503, str(error)) from error
