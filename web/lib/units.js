@@ -52,5 +52,6 @@ export function unitName(unit) {
 export function change(share) {
   if (share === null || share === undefined || !Number.isFinite(share)) return "";
   const percent = Math.round(Math.abs(share) * 1000) / 10;
+  if (!percent) return "±0\u202f%";
   return `${share < 0 ? "−" : "+"}${percent >= 10 ? Math.round(percent) : percent}\u202f%`;
 }

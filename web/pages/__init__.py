@@ -2,7 +2,7 @@
 
 from nicegui import ui
 
-from warpmeter.web.pages import host, job, overview, timeline
+from warpmeter.web.pages import console, host, job, overview, timeline
 
 
 def register() -> None:
@@ -13,3 +13,4 @@ def register() -> None:
     ui.page("/jobs", title="Jobs · warpmeter")(job.listing)
     ui.page("/job")(job.show)
     ui.page("/timeline", title="Timeline · warpmeter")(timeline.show)
+    ui.page("/sql", title="SQL · warpmeter")(console.show)

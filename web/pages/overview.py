@@ -31,4 +31,4 @@ def show() -> None:
         Series("By host", "/api/v1/series?by=host&top=20&metric=gpu_util", follows=(*WINDOW, "metric"), link="host")
         Heatmap("/api/v1/heatmap", "By GPU")
         host.hosts(few(HOSTS, "gpus", "gpus_gone", "cpu_util", "mem_available_bytes"), ROWS).classes("wm-half")
-        job.jobs(few(JOBS, "hosts", "started_at"), ROWS, sort="-gpu_hours").classes("wm-half")
+        job.jobs(few(JOBS, "hosts", "duration_s", "started_at"), ROWS, sort="-gpu_hours").classes("wm-half")

@@ -5,6 +5,16 @@ import { metrics } from "warpmeter-ui/metrics.js";
 
 const [LEFT, RIGHT, BOTTOM, HIGHEST, THICKEST, DRAG] = [84, 10, 20, 420, 14, 4];
 
+// Behind the cells: what shows through is not known.
+function hatch(context) {
+  const tile = new OffscreenCanvas(6, 6);
+  const pen = tile.getContext("2d");
+  pen.strokeStyle = colour("--wm-edge");
+  pen.globalAlpha = 0.5;
+  pen.stroke(new Path2D("M-1 1L1 -1M0 6L6 0M5 7L7 5"));
+  return context.createPattern(tile, "repeat");
+}
+
 export default {
   mixins: [panel],
   template: framed(
@@ -92,6 +102,8 @@ export default {
       const context = canvas.getContext("2d");
       context.scale(ratio, ratio);
       context.imageSmoothingEnabled = false;
+      context.fillStyle = hatch(context);
+      context.fillRect(LEFT, 0, this.wide(), this.height);
       context.drawImage(small, LEFT, 0, this.wide(), this.height);
       this.label(context);
     },

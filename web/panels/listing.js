@@ -31,6 +31,7 @@ export default {
     this.asked = () => `${this.source}${this.source.includes("?") ? "&" : "?"}${new URLSearchParams(this.parameters())}`;
   },
   mounted() {
+    grids(); // comes while the answer does
     this.unchosen = onChosen(this.own(), () => {
       this.read();
       this.leave.again();

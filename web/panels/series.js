@@ -38,6 +38,7 @@ export default {
     },
   },
   mounted() {
+    charts(); // comes while the answer does
     this.size = new ResizeObserver(() => this.chart?.resize());
     this.size.observe(this.$refs.chart);
     this.unpoint = pointing(this.$refs.plot, () => [this.since, this.until], this.point);
