@@ -469,6 +469,7 @@ ANSWERS: Mapping[str, Callable[[Fleet], Answer]] = {
 ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "test_trace_views": captures.QUERIES,
     "test_web_analysis": captures.OF_THE_PAGE,
+    "test_web_schedules": ("schedules_listed",),
 }
 """Queries that a test beside this one answers."""
 
