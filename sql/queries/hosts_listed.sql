@@ -2,6 +2,7 @@
 -- @search ''  in the name
 -- @state ''  ok, failing or silent alone
 -- @host ''  this host alone
+-- @gpus ''  with a GPU that is busy, idle, failing or gone now
 -- @sort host  a column to sort by
 -- @descending 0  1: the highest first
 -- @limit 100  how many rows
@@ -11,6 +12,14 @@ FROM hosts
 WHERE ({search:String} = '' OR positionCaseInsensitiveUTF8(host, {search:String}) > 0)
     AND ({state:String} = '' OR state = {state:String})
     AND ({host:String} = '' OR host = {host:String})
+    AND ({gpus:String} = '' OR host IN (
+        SELECT host FROM gpus WHERE {gpus:String} != '' AND multiIf(
+            state != 'ok', 'gone',
+            (host, uuid) IN (SELECT host, uuid FROM gpu_xids WHERE isNull(cleared_at)), 'failing',
+            isNotNull(idle_since), 'idle',
+            'busy'
+        ) = {gpus:String}
+    ))
 ORDER BY
     if({descending:UInt8} = 1, NULL, {sort:Identifier}) ASC NULLS LAST,
     if({descending:UInt8} = 1, {sort:Identifier}, NULL) DESC NULLS LAST,

@@ -5,6 +5,7 @@
 -- @state ''  running, ended or lost alone
 -- @user ''  of this user alone
 -- @host ''  on this host alone
+-- @gpus ''  that run and have a GPU that is busy, idle, failing or gone now
 -- @search ''  in id, name, command, user or account
 -- @sort started_at  a column to sort by
 -- @descending 0  1: the highest first
@@ -34,6 +35,14 @@ WHERE last_seen_at >= {since:DateTime('UTC')} AND started_at < {until:DateTime('
     AND ({state:String} = '' OR state = {state:String})
     AND ({user:String} = '' OR user = {user:String})
     AND ({host:String} = '' OR has(hosts, {host:String}))
+    AND ({gpus:String} = '' OR jobs.job_id IN (
+        SELECT arrayJoin(job_ids) FROM gpus WHERE {gpus:String} != '' AND multiIf(
+            state != 'ok', 'gone',
+            (host, uuid) IN (SELECT host, uuid FROM gpu_xids WHERE isNull(cleared_at)), 'failing',
+            isNotNull(idle_since), 'idle',
+            'busy'
+        ) = {gpus:String}
+    ))
     AND ({search:String} = ''
         OR positionCaseInsensitiveUTF8(concat(jobs.job_id, '\n', name, '\n', command, '\n', user, '\n', account), {search:String}) > 0)
 ORDER BY

@@ -8,12 +8,14 @@ from pydantic import BaseModel, Field
 
 from warpmeter.web import paging, sparks
 from warpmeter.web.access import Viewer
-from warpmeter.web.answers import Answering, Answers
+from warpmeter.web.answers import Answering, Answers, told
 from warpmeter.web.context import Asking
 from warpmeter.web.known import host_or_404
 from warpmeter.web.paging import Page
 from warpmeter.web.reads import Reads
 from warpmeter.web.times import Asked, Window, missing
+
+GpuState = Literal["busy", "idle", "failing", "gone"]
 
 router = APIRouter(tags=["hosts"])
 one = APIRouter(tags=["hosts"])
@@ -68,15 +70,18 @@ class Hosts(BaseModel):
 SORTABLE: Final = tuple(name for name in Host.model_fields if name not in ("problems", "spark"))
 
 
-@router.get("/hosts", response_class=Response, responses={200: {"model": Hosts}})
+@router.get("/hosts", response_class=Response, responses=told(Hosts))
 def hosts(
     _: Viewer, reads: Asking, window: Asked, answers: Answers,
     page: Annotated[Page, Depends(paging.by(SORTABLE, "host"))],
     search: Annotated[str, Query(max_length=1000, description="In the name.")] = "",
     state: Annotated[Literal["ok", "failing", "silent"] | None, Query(description="In this state alone.")] = None,
+    gpus: Annotated[GpuState | None, Query(description="With a GPU that is so now.")] = None,
 ) -> Response:  # fmt: skip
     """Hosts as they are now, each with a line of its GPU utilisation over the window."""
-    data, total = paging.rows(reads, "hosts_listed", search=search, state=state or "", **page.parameters())
+    data, total = paging.rows(
+        reads, "hosts_listed", search=search, state=state or "", gpus=gpus or "", **page.parameters()
+    )
     lines = sparks.of_hosts(reads, window, [row["host"] for row in data])
     data = [row | {"spark": lines.get(row["host"], [])} for row in data]
     return answers.json({**paging.answer(data, total, page), **sparks.told(window)})
@@ -101,7 +106,7 @@ class Events(BaseModel):
     data: list[Event]
 
 
-@router.get("/hosts/{host:path}/events", response_class=Response, responses={200: {"model": Events}})
+@router.get("/hosts/{host:path}/events", response_class=Response, responses=told(Events, named=True))
 def events(
     _: Viewer, host: str, reads: Asking, window: Asked, answers: Answers,
     limit: Annotated[int, Query(ge=1, le=5000, description="The latest so many.")] = 500,
@@ -131,7 +136,7 @@ class Sources(BaseModel):
     data: list[Source]
 
 
-@router.get("/hosts/{host:path}/sources", response_class=Response, responses={200: {"model": Sources}})
+@router.get("/hosts/{host:path}/sources", response_class=Response, responses=told(Sources, named=True))
 def sources(_: Viewer, host: str, reads: Asking, answers: Answers) -> Response:
     """What its agent's sources say of themselves now, and of what they could not read."""
     return _all(reads, answers, "host_sources", host)
@@ -156,7 +161,7 @@ class Bands(BaseModel):
     data: list[Band]
 
 
-@router.get("/hosts/{host:path}/jobs", response_class=Response, responses={200: {"model": Bands}})
+@router.get("/hosts/{host:path}/jobs", response_class=Response, responses=told(Bands, named=True))
 def bands(_: Viewer, host: str, reads: Asking, window: Asked, answers: Answers) -> Response:
     """Which jobs ran on it in the window, as bands of time."""
     return _all(reads, answers, "host_jobs", host, **_bounds(window))
@@ -168,7 +173,7 @@ class OneHost(Host):
     gpu_list: list[dict[str, Any]] = Field(description="Its GPUs, as /gpus lists them.")
 
 
-@one.get("/hosts/{host:path}", response_class=Response, responses={200: {"model": OneHost}})
+@one.get("/hosts/{host:path}", response_class=Response, responses=told(OneHost, named=True))
 def host_of(_: Viewer, host: str, reads: Asking, window: Asked, answers: Answers) -> Response:
     """One host as it is now, with its GPUs."""
     whole = {"sort": "host", "descending": 0, "limit": MOST_GPUS, "offset": 0}

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from warpmeter.web import paging, sparks
 from warpmeter.web.access import Viewer
-from warpmeter.web.answers import Answering, Answers
+from warpmeter.web.answers import Answering, Answers, told
 from warpmeter.web.context import Asking
 from warpmeter.web.known import job_or_404
 from warpmeter.web.paging import Page
@@ -20,6 +20,7 @@ one = APIRouter(tags=["jobs"])
 """What catches every path below /jobs: comes after all others."""
 
 State = Literal["running", "lost", "ended"]
+GpuState = Literal["busy", "idle", "failing", "gone"]
 
 
 class Job(BaseModel):
@@ -66,17 +67,26 @@ class Jobs(BaseModel):
 SORTABLE: Final = tuple(name for name in Job.model_fields if name not in ("hosts", "hosts_lost", "spark"))
 
 
-@router.get("/jobs", response_class=Response, responses={200: {"model": Jobs}})
+@router.get("/jobs", response_class=Response, responses=told(Jobs))
 def jobs(
     _: Viewer, reads: Asking, window: Asked, answers: Answers,
     page: Annotated[Page, Depends(paging.by(SORTABLE, "-started_at"))],
     state: Annotated[State | None, Query(description="In this state alone.")] = None,
     user: Annotated[str, Query(max_length=1000, description="Of this user alone.")] = "",
     host: Annotated[str, Query(max_length=1000, description="On this host alone.")] = "",
+    gpus: Annotated[GpuState | None, Query(description="With a GPU that is so now.")] = None,
     search: Annotated[str, Query(max_length=1000, description="In id, name, command, user or account.")] = "",
 ) -> Response:  # fmt: skip
     """Jobs that ran in the window, each with a line of its GPU utilisation."""
-    given = {"state": state or "", "user": user, "host": host, "search": search, **_bounds(window), **page.parameters()}
+    given = {
+        "state": state or "",
+        "user": user,
+        "host": host,
+        "search": search,
+        "gpus": gpus or "",
+        **_bounds(window),
+        **page.parameters(),
+    }
     data, total = paging.rows(reads, "jobs_listed", **given)
     lines = sparks.of_jobs(reads, window, [row["job_id"] for row in data])
     data = [row | {"spark": lines.get(row["job_id"], [])} for row in data]
@@ -103,7 +113,7 @@ class Efficiency(BaseModel):
     written_bytes: int | None
 
 
-@router.get("/jobs/{job_id:path}/efficiency", response_class=Response, responses={200: {"model": Efficiency}})
+@router.get("/jobs/{job_id:path}/efficiency", response_class=Response, responses=told(Efficiency, named=True))
 def efficiency(_: Viewer, job_id: str, reads: Asking, answers: Answers) -> Response:
     """GPU hours, how many were wasted, utilisation and energy, over its whole life."""
     found = json.loads(reads.json("job_efficiency_of", form="JSON", job_id=job_id))["data"]
@@ -138,7 +148,7 @@ class Ranks(BaseModel):
     data: list[Rank]
 
 
-@router.get("/jobs/{job_id:path}/ranks", response_class=Response, responses={200: {"model": Ranks}})
+@router.get("/jobs/{job_id:path}/ranks", response_class=Response, responses=told(Ranks, named=True))
 def ranks(_: Viewer, job_id: str, reads: Asking, window: Asked, answers: Answers) -> Response:
     """Its GPUs side by side, the odd ones marked: more than six median deviations from the median."""
     return _all(reads, answers, "job_ranks", "gpu_heatmap", job_id, window)
@@ -177,7 +187,7 @@ class JobHosts(BaseModel):
     data: list[JobHost]
 
 
-@router.get("/jobs/{job_id:path}/hosts", response_class=Response, responses={200: {"model": JobHosts}})
+@router.get("/jobs/{job_id:path}/hosts", response_class=Response, responses=told(JobHosts, named=True))
 def job_hosts(_: Viewer, job_id: str, reads: Asking, window: Asked, answers: Answers) -> Response:
     """What it did on each of its hosts."""
     return _all(reads, answers, "job_hosts", "job_windows", job_id, window)
@@ -193,7 +203,7 @@ class OneJob(Job):
     tree_id: str
 
 
-@one.get("/jobs/{job_id:path}", response_class=Response, responses={200: {"model": OneJob}})
+@one.get("/jobs/{job_id:path}", response_class=Response, responses=told(OneJob, named=True))
 def job_of(_: Viewer, job_id: str, reads: Asking, window: Asked, answers: Answers) -> Response:
     """One job, whenever it ran; what is said of the window is null when it did not run in it."""
     found = json.loads(reads.json("job_listed", form="JSON", job_id=job_id, **_bounds(window)))["data"]
