@@ -11,13 +11,9 @@ from nicegui import client
 
 TEMPLATE: Final = "index.html"
 NONCE: Final = 'nonce="{{ request.state.nonce }}"'
-STYLES: Final = "<script>addStyle("
-"""How NiceGUI puts `ui.add_css` into the page's head, which only our own pages write to."""
 
 
 def install() -> None:
     """For this process's pages; they are answers to requests that passed the gate, which made the nonce."""
-    folder = Path(client.__file__).parent / "templates"
-    text = (folder / TEMPLATE).read_text().replace("<script", f"<script {NONCE}")
-    styled = f"""head_html | replace('{STYLES}', '<script nonce="' ~ request.state.nonce ~ '">addStyle(') """
-    client.templates.env.loader = DictLoader({TEMPLATE: text.replace("head_html ", styled)})
+    text = (Path(client.__file__).parent / "templates" / TEMPLATE).read_text()
+    client.templates.env.loader = DictLoader({TEMPLATE: text.replace("<script", f"<script {NONCE}")})

@@ -10,6 +10,7 @@ export default {
         <a v-for="link in links" :key="link.key" :href="to(link.path)" :aria-current="link.key === here ? 'page' : null">{{ link.name }}</a>
       </nav>
       <span class="wm-who" v-if="who.name" :title="'You are ' + who.name + ', a ' + who.role">{{ who.name }}<small> {{ who.role }}</small></span>
+      <form v-if="who.by === 'cookie'" method="post" action="/logout"><button class="wm-quiet">Log out</button></form>
       <select class="wm-quiet" aria-label="Theme" :value="shown" @change="pick($event.target.value)">
         <option value="auto">Auto</option>
         <option value="light">Light</option>
