@@ -1,13 +1,10 @@
--- What did the GPU of each rank of a capture do, and what did it wait for? A row a rank: its span divided into computation, communication, copies, their overlaps, and idle time by cause.
+-- What came of each process of a capture? The view capture_ranks: the state of each, why, and where its trace is.
 -- @capture_id -  the capture
--- @process ''  one process of it (a rank's number); all where it is empty
+-- @limit 20000  how many, the latest rounds first
 SELECT
-    process, rank, host, job_id, workload, gpu_model, devices, backend, world_size, captured_at, loaded_at, file, events, gpu_events,
-    span_seconds, busy_seconds, idle_seconds, compute_seconds, comm_seconds, mem_seconds,
-    comm_compute_overlap_seconds, mem_compute_overlap_seconds, mem_comm_overlap_seconds, exposed_comm_seconds, exposed_mem_seconds,
-    total_seconds, idle_input_seconds, idle_sync_seconds, idle_allocation_seconds, idle_launching_seconds, idle_device_seconds,
-    idle_unknown_seconds, launch_matched, launch_delay_p50_seconds, launch_delay_p99_seconds, queue_depth, steps, step_source,
-    step_p50_seconds, step_min_seconds, step_max_seconds, flops, flops_per_s, mfu, memory_peak_bytes, memory_reserved_bytes, notes
-FROM trace_ranks
-WHERE capture_id = {capture_id:String} AND ({process:String} = '' OR process = {process:String})
-ORDER BY rank, process
+    sequence, host, pid, rank, job_id, state, reason, why, start_at, traced_from, traced_until, url, bytes, raw_bytes, sha256,
+    slowdown_permille, clock_skew_ms, clock_skewed, first_at, last_at
+FROM capture_ranks
+WHERE capture_id = {capture_id:String}
+ORDER BY sequence DESC, rank ASC NULLS LAST, host, pid
+LIMIT {limit:UInt32}
