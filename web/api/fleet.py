@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from warpmeter.schemas.metrics import Metric
 from warpmeter.web import paging, series
 from warpmeter.web.access import Viewer
-from warpmeter.web.answers import Answers
+from warpmeter.web.answers import Answers, told
 from warpmeter.web.context import Asking
 from warpmeter.web.known import host_or_404, job_or_404
 from warpmeter.web.reads import Reads
@@ -43,7 +43,7 @@ class Statistics(BaseModel):
     tier: Tier
 
 
-@router.get("/fleet/statistics", response_class=Response, responses={200: {"model": Statistics}})
+@router.get("/fleet/statistics", response_class=Response, responses=told(Statistics, lasting=True))
 def statistics(_: Viewer, reads: Asking, window: Asked, answers: Answers) -> Response:
     """Means, medians and 95th percentiles of the headline metrics, and the change against the window before.
 
@@ -93,7 +93,7 @@ class States(BaseModel):
     gpus: GpuStates | None = Field(default=None, description="With `gpus=true`.")
 
 
-@router.get("/fleet/states", response_class=Response, responses={200: {"model": States}})
+@router.get("/fleet/states", response_class=Response, responses=told(States))
 def states(
     _: Viewer,
     reads: Asking,
@@ -136,7 +136,7 @@ class Chart(BaseModel):
     total: int = Field(description="How many series there were; those with the highest means are in the answer.")
 
 
-@router.get("/series", response_class=Response, responses={200: {"model": Chart}})
+@router.get("/series", response_class=Response, responses=told(Chart, named=True, lasting=True))
 def chart(
     _: Viewer, reads: Asking, window: Asked, answers: Answers,
     metric: Annotated[str, Query(max_length=100, description="SI name of a metric.", examples=["gpu_util"])],
@@ -202,7 +202,7 @@ class Heat(BaseModel):
     columns: Columns
 
 
-@router.get("/heatmap", response_class=Response, responses={200: {"model": Heat}})
+@router.get("/heatmap", response_class=Response, responses=told(Heat, named=True, lasting=True))
 def heatmap(
     _: Viewer, reads: Asking, window: Asked, answers: Answers,
     metric: Annotated[str, Query(max_length=100, description="SI name of a GPU's metric.")] = "gpu_util",

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from warpmeter.web import paging
 from warpmeter.web.access import Viewer
-from warpmeter.web.answers import Answers
+from warpmeter.web.answers import Answers, told
 from warpmeter.web.context import Asking
 from warpmeter.web.known import host_or_404
 from warpmeter.web.paging import Page
@@ -58,7 +58,7 @@ class Gpus(BaseModel):
 SORTABLE: Final = tuple(name for name in Gpu.model_fields if name not in ("job_ids", "throttled_by", "xids"))
 
 
-@router.get("/gpus", response_class=Response, responses={200: {"model": Gpus}})
+@router.get("/gpus", response_class=Response, responses=told(Gpus, named=True))
 def gpus(
     _: Viewer, reads: Asking, answers: Answers, page: Annotated[Page, Depends(paging.by(SORTABLE, "host"))],
     host: Annotated[str, Query(max_length=1000, description="Of this host alone.")] = "",

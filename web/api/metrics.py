@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from warpmeter.schemas.metrics import METRICS, Kind
 from warpmeter.web.access import Viewer
-from warpmeter.web.answers import Answers
+from warpmeter.web.answers import Answers, told
 from warpmeter.web.times import invalid
 
 router = APIRouter(tags=["metrics"])
@@ -31,7 +31,7 @@ class MetricTable(BaseModel):
     total: int
 
 
-@router.get("/metrics", response_class=Response, responses={200: {"model": MetricTable}})
+@router.get("/metrics", response_class=Response, responses=told(MetricTable, lasting=True))
 def metrics(
     _: Viewer,
     answers: Answers,
