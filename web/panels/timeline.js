@@ -7,6 +7,7 @@ import { template } from "warpmeter-ui/timeline/template.js";
 import { Viewer } from "warpmeter-ui/timeline/viewer.js";
 
 const MOTIONS = { w: "in", s: "out", a: "left", d: "right", arrowleft: "left", arrowright: "right", "+": "in", "=": "in", "-": "out" };
+const GPU = ["kernel", "memcpy", "memset"];
 const ARROWS = 40;
 const IN_TABLE = 200;
 const HITS = 1000;
@@ -222,15 +223,17 @@ export default {
     // --- a range ---
 
     async mark(range) {
+      const mine = (this.marked = Symbol());
       this.range = range;
       this.viewer.mark(range);
       this.put({ range: range && range.join("-") });
       if (!range || range[1] <= range[0]) return void (this.ranged = null);
       try {
         const found = rowsOf(await ask(`${this.source}/range`, { ...this.of, since_ns: range[0], until_ns: range[1], top: 2000 }));
-        if (this.range !== range) return;
+        if (mine !== this.marked) return;
         const lanes = this.lanes.map((lane) => ({ lane, outer: sum(found.filter((row) => row.lane === lane.lane), "outer_ns"), count: sum(found.filter((row) => row.lane === lane.lane), "count") })).filter(({ count }) => count);
-        this.ranged = { lanes, top: totals(found.filter(({ kind }) => kind !== "frame")).slice(0, 12), span: range[1] - range[0] };
+        const parts = [["On the GPU", found.filter(({ kind }) => GPU.includes(kind))], ["On the host", found.filter(({ kind }) => !GPU.includes(kind) && kind !== "frame")]];
+        this.ranged = { lanes, tops: parts.map(([title, rows]) => ({ title, rows: totals(rows).slice(0, 10) })).filter(({ rows }) => rows.length), span: range[1] - range[0] };
       } catch (error) {
         this.notice = error.message;
       }

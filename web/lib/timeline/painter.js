@@ -99,7 +99,7 @@ export class Painter {
         last = paint;
       }
       const top = row.y + depth[at] * row.step;
-      if (wide > 2.5) context.fillRect(x0, top, wide - 0.6, tall);
+      if (wide > 2.5) context.fillRect(x0, top, end <= right ? wide - 0.6 : wide + 0.5, tall);
       else context.fillRect(Math.floor(x0 * 2) / 2, top, Math.max(1, wide), tall);
     }
     context.globalAlpha = 1;
@@ -123,13 +123,14 @@ export class Painter {
       const wide = Math.min(this.width, this.x(end)) - x0 - 6;
       if (wide < LABEL_LEAST - 8) continue;
       context.globalAlpha = names.dimmed?.[name[at]] ? 0.45 : 1;
-      const text = cut(names.short[name[at]], wide);
+      const text = cut(context, names.short[name[at]], wide);
       const top = row.y + depth[at] * row.step + row.step / 2;
       if (text) context.fillText(text, x0 + 4, top);
-      const more = wide - text.length * 6 - 16;
-      if (more > 50 && text.length === names.short[name[at]].length) {
+      if (wide > 110 && text.length === names.short[name[at]].length) {
+        const taken = context.measureText(text).width + 8;
+        const took = length(duration[at]);
         context.globalAlpha *= 0.65;
-        context.fillText(length(duration[at]), x0 + 12 + context.measureText(text).width, top);
+        if (wide - taken > took.length * 6.5) context.fillText(took, x0 + 4 + taken, top);
       }
     }
     context.globalAlpha = 1;
@@ -210,7 +211,7 @@ export class Painter {
       if (x1 - x0 < 30) return;
       context.fillStyle = this.ink;
       const text = x1 - x0 > 170 ? `${step.name} · ${length(step.duration_ns)}` : x1 - x0 > 92 ? step.name : step.name.replace(/^\D+/, "");
-      context.fillText(cut(text, x1 - x0 - 8), x0 + 4, RULER + (STEPS - 3) / 2);
+      context.fillText(cut(context, text, x1 - x0 - 8), x0 + 4, RULER + (STEPS - 3) / 2);
     });
   }
 
@@ -227,11 +228,22 @@ export class Painter {
   }
 }
 
-// As much of a text as fits, by letters of about six pixels.
-function cut(text, wide) {
-  const letters = Math.floor(wide / 5.8);
-  if (text.length <= letters) return text;
-  return letters < 3 ? "" : `${text.slice(0, letters - 1)}…`;
+const widths = new Map();
+
+// As much of a text as fits. Widths are summed letter by letter: measuring each label would take most of a frame.
+function cut(context, text, wide) {
+  let [at, sum] = [0, 0];
+  for (; at < text.length && sum <= wide; at += 1) sum += letter(context, text[at]);
+  if (sum <= wide) return text;
+  const room = wide - letter(context, "…");
+  while (at > 0 && sum > room) sum -= letter(context, text[(at -= 1)]);
+  return at < 2 ? "" : `${text.slice(0, at)}…`;
+}
+
+function letter(context, one) {
+  let wide = widths.get(one);
+  if (wide === undefined) widths.set(one, (wide = context.measureText(one).width));
+  return wide;
 }
 
 // The whole trace in a strip: how busy the streams were (without streams, the threads), and what is in view.

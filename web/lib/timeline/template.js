@@ -10,7 +10,7 @@ const toolbar = `
     <select v-if="processes.length > 1" aria-label="Rank" :value="current" :title="about" @change="switchTo($event.target.value)">
       <option v-for="each in processes" :key="each.value" :value="each.value">{{ each.text }}</option>
     </select>
-    <small v-if="about">{{ about }}</small>
+    <small v-if="about" class="wm-tl-about" :title="about">{{ about }}</small>
     <a v-if="capture" :href="address('/analyze', { capture })">Analyze</a>
     <span class="wm-tl-space"></span>
     <form role="search" class="wm-tl-search" @submit.prevent="search()">
@@ -27,7 +27,7 @@ const toolbar = `
     </span>
     <button type="button" :aria-pressed="!!table" title="What is in view, as a table" @click="flip">Table</button>
     <button type="button" title="Download the trace" @click="download">Download</button>
-    <button type="button" title="Opens ui.perfetto.dev in a new tab, and hands it the trace: from this browser, over no network" @click="perfetto">Open in Perfetto ↗</button>
+    <button type="button" aria-label="Open in Perfetto" title="Opens ui.perfetto.dev in a new tab, and hands it the trace: from this browser, over no network" @click="perfetto">Perfetto ↗</button>
     <button type="button" :aria-pressed="help" title="Keys (?)" aria-label="Keys" @click="help = !help">?</button>
   </div>`;
 
@@ -93,6 +93,7 @@ const details = `
         <h3>Launched by</h3>
         <ol class="wm-tl-stack"><li v-for="(each, at) in event.launched_by" :key="at">${place("each")}</li><li v-if="event.call">${place("event.call")}</li></ol>
       </div>
+      <p v-else-if="['kernel', 'memcpy', 'memset'].includes(event.event.kind)" class="wm-muted">What launched it is not in the trace.</p>
       <div v-if="event.around.length" class="wm-tl-part">
         <h3>Within</h3>
         <ol class="wm-tl-stack"><li v-for="(each, at) in event.around" :key="at">${place("each")}</li></ol>
@@ -123,10 +124,10 @@ const details = `
           <tbody><tr v-for="each in ranged.lanes" :key="each.lane.key"><td>{{ each.lane.title }}<small v-if="each.lane.sort === 'python'"> Python</small></td><td class="wm-number">{{ length(each.outer) }}</td><td class="wm-number">{{ percent(each.outer, ranged.span) }}</td><td class="wm-number">{{ each.count.toLocaleString("en") }}</td></tr></tbody></table>
         <p class="wm-tools"><button type="button" @click="viewer.look(range[0], range[1])">Look at it</button><button type="button" @click="mark(null)">Clear</button></p>
       </div>
-      <div class="wm-tl-part wm-tl-wide">
-        <h3>Most time in it</h3>
+      <div v-for="top in ranged.tops" :key="top.title" class="wm-tl-part">
+        <h3>{{ top.title }} <small>most time first</small></h3>
         <table class="wm-table"><thead><tr><th scope="col">Name</th><th scope="col" class="wm-number">Time</th><th scope="col" class="wm-number">Events</th></tr></thead>
-          <tbody><tr v-for="each in ranged.top" :key="each.name"><td :title="each.name">{{ shortOf(each) }}</td><td class="wm-number">{{ length(each.total_ns) }}</td><td class="wm-number">{{ each.count.toLocaleString("en") }}</td></tr></tbody></table>
+          <tbody><tr v-for="each in top.rows" :key="each.name"><td :title="each.name">{{ shortOf(each) }}</td><td class="wm-number">{{ length(each.total_ns) }}</td><td class="wm-number">{{ each.count.toLocaleString("en") }}</td></tr></tbody></table>
       </div>
     </template>
   </section>`;

@@ -117,8 +117,8 @@ export class Tiles {
   // Whether all that a view needs is there.
   whole(t0, t1, nsPerPixel) {
     const level = this.level(nsPerPixel);
-    for (const [tile] of this.cover(t0, t1, nsPerPixel)) if (tile.level !== level) return false;
-    return true;
+    const parts = [...this.cover(t0, t1, nsPerPixel)];
+    return parts.length > 0 && parts.every(([tile]) => tile.level === level);
   }
 }
 

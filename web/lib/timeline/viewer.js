@@ -12,6 +12,7 @@ export class Viewer {
   // `told`: `moved()`, `selected(event)`, `ranged(range)`, `hovered(event, x, y)`, `failed(why)`, `laid(layout)`.
   constructor({ canvas, stage, map, scroller, lanes, steps, names, end, fetch, folded, told }) {
     Object.assign(this, { canvas, stage, map, scroller, lanes, steps, names, end, folded, told });
+    canvas.viewer = this; // for who looks at the page from outside: tests, the console
     this.painter = new Painter(canvas);
     [this.t0, this.t1] = [0, end];
     [this.selected, this.hover, this.range, this.arrows] = [null, null, null, []];
@@ -41,8 +42,10 @@ export class Viewer {
   }
 
   resize() {
+    if (!this.stage.clientWidth) return; // hidden: what is in view stays
     const [width, height] = [Math.max(50, this.stage.clientWidth), Math.max(50, this.scroller.clientHeight)];
     Object.assign(this.canvas.style, { width: `${width}px`, height: `${height}px` });
+    this.map.style.width = `${width}px`;
     this.painter.resize(width, height);
     this.dirty(true);
   }
