@@ -13,13 +13,15 @@ from statistics import median
 from typing import Final
 
 from warpmeter.captures import wishes
-from warpmeter.captures.ranks import Event, Rank
+from warpmeter.captures.ranks import Event
 from warpmeter.captures.wishes import Command, Request
 from warpmeter.scheduler.round import Round, Said, Target
 from warpmeter.settings import Scheduler
 
 ROUNDS_IN_VAIN: Final = 5
 """A continuous capture that got nothing so often in a row ends."""
+UNMEASURED: Final = 2
+"""In so many rounds in a row nothing was measured, or in the first: one may fall into a pause of the job."""
 QUEUED: Final = 4
 """So many times what one analysis may take is waited for: others may be before it."""
 ASK_EVERY_S: Final = 2.0
@@ -230,8 +232,8 @@ class Capture:
             return "", f"detached after {len(done)} rounds"
         if done and all(not each.captured for each in done[-ROUNDS_IN_VAIN:]) and len(done) >= ROUNDS_IN_VAIN:
             return self._commonest(done[-1]), f"{ROUNDS_IN_VAIN} rounds in a row captured nothing"
-        if done and (too_slow := self._slowdown(done[-1])):
-            return "slowdown", too_slow
+        if done and (too_slow := self._slowdown(done))[0]:
+            return too_slow
         if why := self._ceiling(len(done), now):
             return "limit", f"{why}; {got} rounds captured something"
         return "", ""
@@ -243,12 +245,19 @@ class Capture:
         reason = "" if last.captured else self._commonest(last)
         return reason, self._summary(done)
 
-    def _slowdown(self, last: Round) -> str:
+    def _slowdown(self, done: Sequence[Round]) -> tuple[str, str]:
+        """Whether it costs more than it may, as most of its processes have it; or, twice in a row, nobody can tell."""
         most = self.request.max_slowdown_permille
-        known = [rank.captured.slowdown_permille for rank in last.captured if _tells_slowdown(rank)]  # type: ignore[union-attr]
-        if not most or not known or median(known) <= most:
-            return ""
-        return f"capturing cost {median(known) / 10:g} % of the steps a second, and may cost {most / 10:g} %"
+        told = [_slowdowns(each) for each in done if each.captured]
+        if not most or not told:
+            return "", ""
+        if not any(told[-UNMEASURED:]):
+            why = f"no process counted its steps, so that the limit of {most / 10:g} % on the slow-down cannot be kept"
+            return "unmeasured", f"{why}: start the job by `warpmeter run`, or capture without `--max-slowdown`"
+        if not told[-1] or median(told[-1]) <= most:
+            return "", ""
+        cost = f"capturing cost {median(told[-1]) / 10:g} % of the steps a second"
+        return "slowdown", f"{cost}, and may cost {most / 10:g} %"
 
     def _ceiling(self, done: int, now: float) -> str:
         if self.request.mode != "continuous":
@@ -307,5 +316,7 @@ class Capture:
         )  # fmt: skip
 
 
-def _tells_slowdown(rank: Rank) -> bool:
-    return rank.captured is not None and rank.captured.HasField("slowdown_permille")
+def _slowdowns(each: Round) -> list[int]:
+    """What its processes told."""
+    said = [rank.captured for rank in each.captured if rank.captured is not None]
+    return [event.slowdown_permille for event in said if event.HasField("slowdown_permille")]

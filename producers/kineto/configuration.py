@@ -1,7 +1,7 @@
 """The text that asks Kineto for a trace: a line a key, `KEY=value`.
 
 Kineto reads it to the first line that has not exactly one `=` and ignores the rest; `#` begins a comment anywhere.
-Keys: libkineto's Config.cpp, as of PyTorch 2.13.
+Keys: libkineto's Config.cpp, as of PyTorch 2.13; read by 2.15 alike.
 """
 
 import re

@@ -228,7 +228,7 @@ def test_a_round_that_takes_longer_than_the_interval_skips_and_never_bursts() ->
         ({"max_bytes": 2500}, "limit", 3),
         ({"max_seconds": 100}, "limit", 2),
         ({"max_slowdown_permille": 100}, "slowdown", 1),
-        ({"max_slowdown_permille": 300, "max_count": 2}, "limit", 2),
+        ({"max_slowdown_permille": 200, "max_count": 2}, "limit", 2),
     ],
 )
 def test_a_ceiling_ends_a_continuous_capture(ceiling: dict[str, int], reason: str, rounds: int) -> None:
@@ -236,6 +236,34 @@ def test_a_ceiling_ends_a_continuous_capture(ceiling: dict[str, int], reason: st
     world = asked(agents, mode="continuous", interval_s=60, **ceiling).until_ended()
     assert world.ended()[0].reason == reason
     assert len(world.told("start")) == rounds
+
+
+def test_a_limit_on_the_slow_down_that_nobody_can_measure_ends_it_after_one_round() -> None:
+    world = asked(job(1, 2), mode="continuous", interval_s=60, max_slowdown_permille=100).until_ended()
+    (ended,) = world.ended()
+    assert (ended.reason, len(world.told("start"))) == ("unmeasured", 1)
+    assert "10 %" in ended.why
+    assert "warpmeter run" in ended.why
+
+
+def test_one_round_that_is_not_measured_ends_nothing_and_two_in_a_row_do() -> None:
+    process = Process(1, slowdown=50)
+    world = asked([Agent("h", [process])], mode="continuous", interval_s=60, max_slowdown_permille=100)
+    for slowdown in (None, 50, None, None):
+        while len(world.finals(len(world.told("start")))) != 1 or world.finals(1) == {}:
+            world.step()
+        before = len(world.told("start"))
+        process.slowdown = slowdown
+        while len(world.told("start")) == before and not world.ended():
+            world.step()
+    world.until_ended(200)
+    assert (world.ended()[0].reason, len(world.told("start"))) == ("unmeasured", 5)
+
+
+def test_the_median_of_its_processes_is_what_a_capture_cost() -> None:
+    agents = [Agent("h", [Process(1, slowdown=900), Process(2, slowdown=20), Process(3, slowdown=30), Process(4)])]
+    world = asked(agents, mode="continuous", interval_s=60, max_count=2, max_slowdown_permille=100).until_ended()
+    assert world.ended()[0].reason == "limit"
 
 
 def test_a_continuous_capture_of_a_job_that_is_gone_ends() -> None:

@@ -55,7 +55,7 @@ def test_the_schedule_that_it_shows_loads_and_every_key_is_named(tmp_path: Path)
 def test_every_option_that_it_names_is_one() -> None:
     commands: Any = get_command(app)
     found = [*commands.commands.values(), *commands.commands["captures"].commands.values()]
-    known = {name for each in found for option in each.params for name in option.opts}
+    known = {name for each in found for option in each.params for name in (*option.opts, *option.secondary_opts)}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE)) - OF_OTHERS
     assert named - known == set()
 

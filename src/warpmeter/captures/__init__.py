@@ -26,6 +26,7 @@ REASONS: Final[Mapping[str, str]] = {
     "clock_skew": "a warning: the clock of the host is off, so its trace begins at another time than the others",
     "cancelled_by_request": "somebody cancelled the capture",
     "slowdown": "the job ran slower by more than the capture may cost",
+    "unmeasured": "it may cost so much and no more, and nobody counts the steps by which that would show",
     "store_away": "the store, which knows where a job runs, does not answer",
     "analysis_failed": "the trace is there, and could not be analysed or loaded",
     "limit": "a ceiling of the capture was reached: number, bytes, time or processes",

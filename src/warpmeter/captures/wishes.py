@@ -12,7 +12,7 @@ Request = Requests.CaptureRequest
 Command = Commands.CaptureCommand
 
 POLL_S: Final = 5.0
-"""A PyTorch process asks so often (libkineto, as of PyTorch 2.13)."""
+"""A PyTorch process asks so often (libkineto, as of PyTorch 2.15)."""
 WARMUP_S: Final = 5
 """Kineto's own, when none is given."""
 MARGIN_S: Final = 3.0
@@ -60,6 +60,11 @@ def objections(request: Request) -> Iterator[Objection]:
             "memory is traced over a duration, not over iterations",
         ),
         (continuous and not request.interval_s, "interval_s", "a continuous capture needs interval_s"),
+        (
+            request.max_slowdown_permille > 0 and not continuous,
+            "max_slowdown_permille",
+            "a limit on the slow-down ends a continuous capture, and this is none",
+        ),
     )
     return (Objection(field, why) for wrong, field, why in checks if wrong)
 

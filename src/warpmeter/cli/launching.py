@@ -17,7 +17,7 @@ from typing import Final
 from warpmeter.hook import warpmeter_steps
 from warpmeter.producers.kineto import explain, who
 
-HOOK: Final = str(Path(warpmeter_steps.__file__).resolve().parent)
+HOOK: Final = warpmeter_steps.FOLDER
 """What counts optimizer steps (`warpmeter.hook`): first in PYTHONPATH, for its `sitecustomize`."""
 FORWARDED: Final = frozenset(
     {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}

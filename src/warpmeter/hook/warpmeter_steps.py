@@ -26,6 +26,8 @@ TYPE_CHECKING = False  # typing's own takes milliseconds to load, in every Pytho
 if TYPE_CHECKING:
     from typing import Any
 
+FOLDER = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120 - pathlib takes as long to load
+"""For PYTHONPATH: it holds `sitecustomize`, and this, and nothing else."""
 NAME = "warpmeter-steps"
 MAGIC = b"WMSTEPS1"
 HEAD = Struct("=8sQ")

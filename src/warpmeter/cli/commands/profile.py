@@ -1,5 +1,6 @@
 """Commands of profiling: run a job so that it can be captured, and capture it."""
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -91,6 +92,14 @@ def capture(
     max_count: Annotated[int, typer.Option(min=0, help="Ceiling of a continuous one: captures.")] = 0,
     max_bytes: Annotated[str | None, typer.Option(help="Ceiling of a continuous one: 20GB in the store.")] = None,
     max_time: Annotated[str | None, typer.Option(help="Ceiling of a continuous one: 12h.")] = None,
+    max_slowdown: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            max=0.999,
+            help="Ceiling of a continuous one: this share of the job's steps a second lost to it: 0.1.",
+        ),
+    ] = 0.0,
     name: Annotated[str, typer.Option(help="What you call it.")] = "",
     wait: Annotated[
         bool | None,
@@ -128,6 +137,7 @@ def capture(
             modules=modules, activities=activity or [], mode="continuous" if every else "trace", count=count,
             interval_s=_read(every, amounts.seconds), max_count=max_count,
             max_bytes=_read(max_bytes, amounts.size), max_seconds=_read(max_time, amounts.seconds),
+            max_slowdown_permille=math.ceil(1000 * max_slowdown),
         )  # fmt: skip
     except ValueError as error:
         common.fail(str(error), 2)
