@@ -2,7 +2,7 @@
 
 from nicegui import ui
 
-from warpmeter.web.pages import console, host, job, overview, timeline
+from warpmeter.web.pages import analyze, console, host, job, overview, profiling, timeline
 
 
 def register() -> None:
@@ -12,5 +12,7 @@ def register() -> None:
     ui.page("/host/{host:path}")(host.show)
     ui.page("/jobs", title="Jobs · warpmeter")(job.listing)
     ui.page("/job")(job.show)
+    ui.page("/profiling", title="Profiling · warpmeter")(profiling.show)
+    ui.page("/analyze", title="Analyze · warpmeter")(analyze.show)
     ui.page("/timeline", title="Timeline · warpmeter")(timeline.show)
     ui.page("/sql", title="SQL · warpmeter")(console.show)

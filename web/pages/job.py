@@ -8,8 +8,10 @@ from nicegui import ui
 
 from warpmeter.web.pages.columns import JOB_FACTS, JOBS, RATIO
 from warpmeter.web.pages.frame import frame, section
+from warpmeter.web.panels.captures import Captures
 from warpmeter.web.panels.facts import Facts
 from warpmeter.web.panels.heatmap import Heatmap
+from warpmeter.web.panels.launch import Launch
 from warpmeter.web.panels.panel import WINDOW
 from warpmeter.web.panels.ranks import Ranks
 from warpmeter.web.panels.series import Series
@@ -25,7 +27,7 @@ EFFICIENCY: Final = (
     Tile("power_watts", "Power of a GPU", "W"),
     Tile("fb_used_bytes_max", "Most memory used", "B"),
     Tile("gpu_hours", "GPU hours"),
-    Tile("wasted_gpu_hours", "Of them wasted", note="wasted", note_unit=RATIO),
+    Tile("wasted_gpu_hours", "Wasted GPU hours", note="wasted", note_unit=RATIO),
 )
 PANELS: Final[Mapping[str, Mapping[str, str]]] = {
     "GPU utilisation": {"metric": "gpu_util", "by": "gpu"},
@@ -63,6 +65,8 @@ def show(id: str = "") -> None:
         Facts(of_job, "Job", JOB_FACTS)
         Stats(f"{of_job}/efficiency", "How well it uses its GPUs", EFFICIENCY, follows=())
         Ranks(f"{of_job}/ranks", "Ranks side by side")
+        Launch(id)
+        Captures(id, details=False, limit=10)
         section("Over time")
         for title, part in PANELS.items():
             Series(title, f"{API}/series?{urlencode({**part, 'job': id, 'top': '64'})}", link="host").classes(

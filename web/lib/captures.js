@@ -1,0 +1,123 @@
+// What panels of captures share: how one is written, its actions, and the table of its processes.
+
+import { address } from "./address.js";
+import { addressOf, ask, send } from "./asking.js";
+import { mood } from "./cells.js";
+import { clock, duration } from "./times.js";
+import { show } from "./units.js";
+
+const OPTIONS = { shapes: "shapes", memory: "memory", stacks: "stacks", flops: "FLOPs", modules: "modules" };
+const SHOWN = 64;
+export const BEFORE = ["seen", "requested", "accepted", "started", "captured", "analysed", "cancelled", "failed"];
+
+export const api = (id, rest = "") => `/api/v1/captures/${encodeURIComponent(id)}${rest}`;
+
+const length = (ms) => (ms % 1000 ? `${ms} ms` : duration(ms / 1000));
+
+// What is traced, and how often: "2 s, shapes, every 10 min".
+export function what(row) {
+  const much = row.iterations ? `${row.iterations} iterations` : length(row.duration_ms);
+  const often = row.mode === "continuous" ? `every ${duration(row.interval_s)}` : row.count > 1 ? `${row.count} times` : "";
+  return [much, often, ...Object.keys(OPTIONS).filter((name) => row[name]).map((name) => OPTIONS[name])].filter(Boolean).join(", ");
+}
+
+// Whom it means, where that is no job.
+export const target = (row) => [row.asked_hosts.join(", "), row.pids.length ? `pid ${row.pids.join(", ")}` : "", row.condition].filter(Boolean).join("; ");
+
+export const open = (row) => row.state === "requested" || row.state === "running";
+
+// The name of a round in the analysis and the timeline.
+export const round = (id, sequence) => (sequence > 1 ? `${id}-${sequence}` : id);
+
+export const analyze = (row) => address("/analyze", { capture: round(row.capture_id, row.rounds) });
+export const view = (id, process = {}) => address("/timeline", { capture: round(id, process.sequence ?? 1), rank: process.rank ?? 0 });
+export const file = (id, { host, pid, sequence }) => addressOf(`/api/v1/traces/${encodeURIComponent(id)}/file`, { host, pid, sequence }).href;
+
+// End it: "cancel" at once, "detach" after the round that goes on.
+export const end = (id, action) => send(api(id, `/${action}`), {});
+
+// Follow one capture each second until nothing more comes of it. Returns how to stop.
+export function watch(id, draw, fail) {
+  let [stopped, timer] = [false, 0];
+  const turn = async () => {
+    let wait = 1000;
+    try {
+      const answer = document.hidden ? null : await ask(api(id, "/ranks"));
+      if (stopped) return;
+      if (answer) {
+        draw(answer);
+        if (!open(answer.capture)) wait = settled(answer) ? 0 : 3000;
+      }
+    } catch (error) {
+      if (stopped) return;
+      fail(error.message);
+      wait = error.status === 404 ? 0 : 3000;
+    }
+    if (wait) timer = setTimeout(turn, wait);
+  };
+  turn();
+  return () => {
+    stopped = true;
+    clearTimeout(timer);
+  };
+}
+
+// Analyses may come for a moment after the end.
+const settled = ({ capture, data }) => Date.now() - Date.parse(capture.ended_at ?? 0) > 20e3 || data.every(({ state }) => state !== "captured");
+
+// The processes of a capture, as a component of a panel's.
+export const Processes = {
+  props: { capture: Object, rows: Array },
+  template: `
+    <div>
+      <p class="wm-counts"><span v-for="[state, count] in counts" :key="state" :class="'wm-tag wm-' + mood(state)">{{ count }} {{ state }}</span><span v-if="starts" class="wm-muted">{{ starts }}</span></p>
+      <div class="wm-scroll" tabindex="0" role="region" aria-label="Processes">
+        <table class="wm-table wm-processes">
+          <thead><tr><th v-if="several" scope="col" class="wm-number">Round</th><th scope="col" class="wm-number">Rank</th><th scope="col">Host</th><th scope="col" class="wm-number">PID</th><th scope="col">State</th><th scope="col">What happened, and what to do</th><th scope="col">Trace</th></tr></thead>
+          <tbody>
+            <tr v-for="row in shown" :key="row.sequence + row.host + row.pid">
+              <td v-if="several" class="wm-number">{{ row.sequence }}</td>
+              <td class="wm-number">{{ row.rank ?? '–' }}</td>
+              <td>{{ row.host }}</td>
+              <td class="wm-number">{{ row.pid ?? '–' }}</td>
+              <td><span :class="'wm-tag wm-' + mood(row.state)">{{ row.state }}</span></td>
+              <td class="wm-why"><span v-if="row.reason" :title="row.meaning"><code>{{ row.reason }}</code> {{ row.why }}</span><span v-else>{{ row.why }}</span><span v-if="row.clock" class="wm-warn"> {{ row.clock }}</span></td>
+              <td class="wm-nowrap"><template v-if="row.stored"><a v-if="row.state === 'analysed'" :href="view(row)">View</a> <a :href="file(row)" download :aria-label="'Download the trace of process ' + row.pid + ' on ' + row.host">{{ size(row.bytes) }}</a></template></td>
+            </tr>
+          </tbody>
+        </table>
+      </div>
+      <p v-if="!rows.length" class="wm-empty">{{ empty }}</p>
+      <button v-if="rows.length > shown.length" type="button" class="wm-link" @click="all = true">Show all {{ rows.length }}</button>
+    </div>`,
+  data: () => ({ all: false }),
+  computed: {
+    several() {
+      return this.rows.some(({ sequence }) => sequence > 1);
+    },
+    shown() {
+      return this.all ? this.rows : this.rows.slice(0, SHOWN);
+    },
+    counts() {
+      return BEFORE.map((state) => [state, this.rows.filter((row) => row.state === state).length]).filter(([, count]) => count);
+    },
+    starts() {
+      const first = Math.min(...this.rows.filter(({ state, start_at }) => state === "accepted" && start_at).map(({ start_at }) => Date.parse(start_at)));
+      return Number.isFinite(first) ? `${first > Date.now() ? "begins" : "began"} at ${clock(first)}` : "";
+    },
+    empty() {
+      if (this.capture.state === "requested") return "No scheduler has taken it yet: one runs in `warpmeter up`, or as `warpmeter schedule`.";
+      return open(this.capture) ? "Agents are asked who is there." : this.capture.why;
+    },
+  },
+  methods: {
+    mood,
+    size: (bytes) => show(bytes, "B"),
+    view(row) {
+      return view(this.capture.capture_id, row);
+    },
+    file(row) {
+      return file(this.capture.capture_id, row);
+    },
+  },
+};
