@@ -33,6 +33,7 @@ OF_THE_PAGE: Final = (
     "capture_processes",
     "capture_skew",
     "capture_state",
+    "captures_loaded",
 )
 """Those that the page of an analysed capture asks beside them; `tests/real/test_web_analysis.py` answers them."""
 

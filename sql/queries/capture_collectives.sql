@@ -19,7 +19,8 @@ SELECT
     sum(trace_collectives.wait_ns) / 1e9 AS wait_seconds,
     quantileExact(0.5)(trace_collectives.skew_ns) / 1e9 AS skew_p50_seconds,
     if(late = 0, NULL, topKIf(1)(rank, last)[1]) AS last_rank,
-    countIf(last) AS late
+    countIf(last) AS late,
+    concat(`group`, '/', kind, '/', dtype, '/', ifNull(toString(bytes), '-')) AS id
 FROM trace_collectives
 WHERE capture_id = {capture_id:String} AND ({process:String} = '' OR process = {process:String})
 GROUP BY `group`, kind, dtype, bytes

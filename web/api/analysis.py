@@ -69,6 +69,16 @@ def _listed(reads: Reads, answers: Answers, name: str, at: Page, **given: object
     return answers.json(paging.answer(data, total, at), lasting=True)
 
 
+_LOADED: Final = ("captured_at", "loaded_at", "capture_id", "job_id", "workload", "ranks", "busy_share", "step_seconds")
+ByCapture = Annotated[Page, Depends(paging.by(_LOADED, "-captured_at"))]
+
+
+@router.get("/traces", response_model=rows.CapturesAnalysed)
+def captures(reads: Asking, answers: Answers, at: ByCapture, search: Search = "") -> Response:
+    """Captures that are analysed, those loaded by hand among them."""
+    return _listed(reads, answers, "captures_loaded", at, search=search)
+
+
 # --- ranks ---------------------------------------------------------------------------------------------------------
 
 

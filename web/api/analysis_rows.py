@@ -8,6 +8,31 @@ from pydantic import BaseModel, Field
 Sort = Literal["compute", "comm", "memcpy", "memset"]
 
 
+class CaptureAnalysed(BaseModel):
+    """A capture whose ranks are analysed. Shares are of the sum of their spans; `step_seconds`: of the median rank."""
+
+    capture_id: str = Field(examples=["capture-7"])
+    job_id: str
+    workload: str
+    captured_at: datetime
+    loaded_at: datetime
+    ranks: int
+    world_size: int | None
+    hosts: list[str]
+    gpu_models: list[str]
+    busy_share: float | None
+    exposed_comm_share: float | None
+    step_seconds: float | None
+
+
+class CapturesAnalysed(BaseModel):
+    """A page of captures."""
+
+    data: list[CaptureAnalysed]
+    total: int
+    next: int | None
+
+
 class Rank(BaseModel):
     """A rank's trace: what its GPU did in the `span` from its first event to its last, and what idle time waited for.
 
@@ -276,6 +301,7 @@ class Collective(BaseModel):
     bus_bytes_per_s: float | None
     last_rank: int | None = Field(description="The rank that most often surely came last.")
     late: int
+    id: str = Field(description="What tells it from the others.", examples=["0/all_reduce/Float/4194304"])
 
 
 class Collectives(BaseModel):

@@ -1,6 +1,7 @@
 // What stands in a table's cells: DOM nodes, never markup, for names of jobs and hosts are what somebody typed.
 
-import { hostAddress, jobAddress, address } from "./address.js";
+import { hostAddress, jobAddress, address, chosen } from "./address.js";
+import { timelineAddress } from "./analysis.js";
 import { ago, duration, instant } from "./times.js";
 import { show } from "./units.js";
 
@@ -71,6 +72,8 @@ const KINDS = {
   host: hosts,
   job,
   list: (value) => list(value),
+  // A kernel, by its short name: where it ran, on the timeline.
+  kernel: (value, _, row) => node("a", value, { href: timelineAddress({ rank: chosen(["rank"]).rank ?? row.slowest_rank, q: row.name }), title: row.name }),
   capture: (value) => node("a", value, { href: address("/analyze", { capture: value }) }),
 };
 

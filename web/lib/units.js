@@ -17,7 +17,7 @@ function scaled(value, unit) {
     return [value / 1024 ** power, BINARY[power]];
   }
   if (unit === "s") return seconds(value);
-  if (!["W", "Hz", "J", "B/s", "bit/s", "1/s", "1", "ns", ""].includes(unit)) return [value, unit];
+  if (!["W", "Hz", "J", "B/s", "bit/s", "FLOP", "FLOP/s", "1/s", "1", "ns", ""].includes(unit)) return [value, unit];
   const power = Math.min(PREFIXES.length - 1, Math.max(0, Math.floor(Math.log10(Math.abs(value) || 1) / 3)));
   const base = unit === "1" ? "" : unit === "1/s" ? "/s" : unit;
   return [value / 1000 ** power, `${PREFIXES[power]}${base}`];

@@ -8,7 +8,9 @@ import nicegui.elements.aggrid  # noqa: F401 - registers the library that the pa
 
 from warpmeter.web.panels.panel import Panel
 
-Kind = Literal["text", "number", "value", "time", "ago", "duration", "state", "host", "job", "list", "spark", "capture"]
+Kind = Literal[
+    "text", "number", "value", "time", "ago", "duration", "state", "host", "job", "list", "spark", "capture", "kernel"
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
