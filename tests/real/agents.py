@@ -11,8 +11,9 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
@@ -202,6 +203,17 @@ def metric(port: int, name: str) -> float:
     """One of them, 0 while there is none."""
     lines = (line for line in metrics_page(port).splitlines() if line.startswith(f"{name} "))
     return float(next(lines, f"{name} 0").split()[1])
+
+
+LATE: Final = 'warpmeter_source_late_ticks_total{source="host"}'
+"""Ticks that the host source skipped, being late: as `metric` reads it."""
+
+
+def skipped(times: Sequence[float], period_s: float) -> int:
+    """Ticks that are missing between these; none may be doubled, out of order or off the period's multiples."""
+    steps = [(after - before) / period_s for before, after in pairwise(times)]
+    assert all(step > 0.5 and abs(step - round(step)) * period_s < 2e-3 for step in steps), times
+    return sum(round(step) - 1 for step in steps)
 
 
 def with_topics(servers: str, prefix: str) -> Kafka:

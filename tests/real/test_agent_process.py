@@ -18,6 +18,7 @@ from tests.python import PYTHON
 from tests.real import agents
 from tests.signals import SLACK_S, tell
 from tests.wait import until
+from warpmeter.producers.agent import FLUSH_S
 from warpmeter.producers.host import MODES
 from warpmeter.producers.jobs.process import ProcessTable
 from warpmeter.settings import Kafka, Metrics
@@ -148,14 +149,17 @@ def test_a_dry_run_counts_and_sends_nothing(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_prints_rows_as_json_lines(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    with agents.running(agents.settings(tmp_path, NOWHERE), "--dry-run", "--json", log=log) as process:
+    log, port = tmp_path / "log", free_ports(1)[0]
+    asked = replace(agents.settings(tmp_path, NOWHERE), metrics=Metrics(agent_port=port))
+    with agents.running(asked, "--dry-run", "--json", log=log) as process:
         until(lambda: log.read_text().count('"host-samples"') >= 3, "rows")
+        whole, late = log.read_text().count('"host-samples"'), agents.metric(port, agents.LATE)
         tell(process, signal.SIGINT)
         assert process.wait(30) == 0
     rows = agents.json_rows(log.read_text())["host-samples"]
     times = [row["ts"] for row in rows]
-    assert times == pytest.approx([times[0] + 0.2 * i for i in range(len(times))], abs=1e-3)
+    assert agents.skipped(times, 0.2) >= 0
+    assert agents.skipped(times[:whole], 0.2) <= late
 
 
 def test_a_stop_with_the_broker_away_takes_under_five_seconds_and_keeps_everything(tmp_path: Path) -> None:
@@ -183,7 +187,7 @@ def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
             began = time.monotonic()
             process.terminate()
             assert process.wait(10) == -signal.SIGTERM
-            assert time.monotonic() - began < 0.5
+            assert time.monotonic() - began < FLUSH_S / 2
     assert "agent_stopped" not in log.read_text()
 
 
