@@ -24,13 +24,18 @@ export function what(row) {
 // Whom it means, where that is no job.
 export const target = (row) => [row.asked_hosts.join(", "), row.pids.length ? `pid ${row.pids.join(", ")}` : "", row.condition].filter(Boolean).join("; ");
 
+// How a capture's state is coloured: by what came of it, once it has ended.
+export function look({ state, processes, captured }) {
+  if (state !== "ended") return mood(state);
+  return captured && captured === processes ? "good" : captured ? "warn" : "bad";
+}
+
 export const open = (row) => row.state === "requested" || row.state === "running";
 
-// The name of a round in the analysis and the timeline.
-export const round = (id, sequence) => (sequence > 1 ? `${id}-${sequence}` : id);
-
-export const analyze = (row) => address("/analyze", { capture: round(row.capture_id, row.rounds) });
-export const view = (id, process = {}) => address("/timeline", { capture: round(id, process.sequence ?? 1), rank: process.rank ?? 0 });
+// Its analysis: of the latest round.
+export const analyze = (row) => address("/analyze", { capture: row.capture_id, sequence: row.rounds > 1 ? row.rounds : null });
+export const view = (id, { sequence, rank, host, pid }) =>
+  address("/timeline", { capture: id, sequence: sequence > 1 ? sequence : null, rank: rank ?? 0, process: rank === null && host ? `${host}/${pid}` : null });
 export const file = (id, { host, pid, sequence }) => addressOf(`/api/v1/traces/${encodeURIComponent(id)}/file`, { host, pid, sequence }).href;
 
 // End it: "cancel" at once, "detach" after the round that goes on.

@@ -1,6 +1,5 @@
 import { ago, ask, choose, chosen, framed, instant, jobAddress, onChosen, show, whoAmI } from "warpmeter-ui";
-import { Processes, analyze, end, open, target, view, watch, what } from "warpmeter-ui/captures.js";
-import { mood } from "warpmeter-ui/cells.js";
+import { Processes, analyze, end, look, open, target, view, watch, what } from "warpmeter-ui/captures.js";
 
 const STATES = ["requested", "running", "ended", "lost"];
 const OWN = ["captures.state", "captures.search", "captures.page", "captures.job", "capture"];
@@ -19,12 +18,12 @@ export default {
              <td v-if="!job"><a v-if="row.job_id" :href="jobAddress(row.job_id, { capture: row.capture_id })">{{ row.job_id }}</a><span v-else>{{ target(row) }}</span></td>
              <td>{{ row.requested_by }}</td>
              <td>{{ what(row) }}</td>
-             <td><span :class="'wm-tag wm-' + mood(row.reason && row.state === 'ended' ? 'failed' : row.state)">{{ row.state }}</span></td>
+             <td><span :class="'wm-tag wm-' + look(row)">{{ row.state }}</span></td>
              <td class="wm-number">{{ row.captured }} of {{ row.processes }}</td>
              <td class="wm-number">{{ row.bytes ? show(row.bytes, "B") : '–' }}</td>
              <td class="wm-why"><code v-if="row.reason">{{ row.reason }}</code> {{ row.why }}</td>
              <td class="wm-nowrap">
-               <template v-if="row.analysed"><a :href="view(row.capture_id, { sequence: row.rounds, rank: first(row) })">View</a><a :href="analyze(row)">Analyze</a></template>
+               <template v-if="row.analysed"><a :href="first(row)">View</a><a :href="analyze(row)">Analyze</a></template>
                <template v-if="open(row)"><button v-if="row.mode === 'continuous'" type="button" class="wm-end" :disabled="!may" :title="may ? 'End it after the round that goes on' : why" @click="stop(row, 'detach')">Detach</button><button type="button" class="wm-end" :disabled="!may" :title="may ? 'End it at once' : why" @click="stop(row, 'cancel')">Cancel</button></template>
              </td>
            </tr>
@@ -76,7 +75,7 @@ export default {
     this.unwatch?.();
   },
   methods: {
-    ago, analyze, instant, jobAddress, mood, open, show, target, view, what,
+    ago, analyze, instant, jobAddress, look, open, show, target, view, what,
     read() {
       const given = chosen(OWN);
       this.state = STATES.includes(given["captures.state"]) ? given["captures.state"] : "";
@@ -126,9 +125,10 @@ export default {
         (message) => (this.error = message),
       );
     },
+    // The timeline of its first process: which that is, is known of the chosen one; else whoever is rank 0.
     first(row) {
-      const ranks = row.capture_id === this.picked ? this.processes.filter(({ state }) => state === "analysed") : [];
-      return ranks[0]?.rank ?? 0;
+      const known = row.capture_id === this.picked ? this.processes.find(({ state }) => state === "analysed") : null;
+      return view(row.capture_id, known ?? { sequence: row.rounds, rank: 0 });
     },
     seek(text) {
       this.search = text;

@@ -1,6 +1,5 @@
 import { ask, choose, chosen, framed, onChosen, panel, send, whoAmI } from "warpmeter-ui";
-import { Processes, analyze, end, open, watch, what } from "warpmeter-ui/captures.js";
-import { mood } from "warpmeter-ui/cells.js";
+import { Processes, analyze, end, look, open, watch, what } from "warpmeter-ui/captures.js";
 
 const OPTIONS = {
   shapes: ["Shapes", "Shapes of the inputs of operators"],
@@ -51,7 +50,7 @@ export default {
      <div v-if="capture" class="wm-going">
        <div class="wm-bar-of">
          <h3>{{ capture.name || capture.capture_id }}</h3>
-         <span :class="'wm-tag wm-' + mood(capture.state)">{{ capture.state }}</span>
+         <span :class="'wm-tag wm-' + look(capture)">{{ capture.state }}</span>
          <span class="wm-grow" aria-live="polite">{{ capture.summary }} <span class="wm-muted">{{ what(capture) }}, asked for by {{ capture.requested_by }}</span></span>
          <a v-if="capture.analysed" :href="analyze(capture)">Analyze</a>
          <button v-if="open(capture) && capture.mode === 'continuous'" type="button" :disabled="!may || ending" @click="stop('detach')" title="End it after the round that goes on">Detach</button>
@@ -97,7 +96,7 @@ export default {
     this.unwatch?.();
   },
   methods: {
-    mood, open, what, analyze,
+    look, open, what, analyze,
     draw(found) {
       this.found = found;
     },
