@@ -58,7 +58,7 @@ def create(settings: Settings) -> FastAPI:
     app = api_app(settings, core.app)
     ui.run_with(
         app, title="warpmeter", dark=None, tailwind=False, gzip_middleware_factory=None, show_welcome_message=False,
-        binding_refresh_interval=None,
+        binding_refresh_interval=None, language="en-US",
     )  # fmt: skip
     app.router.routes.pop()  # mounted there, the pages would answer for every method that the API does not know
     return app

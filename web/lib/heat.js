@@ -2,7 +2,7 @@
 
 import { isRatio } from "./units.js";
 
-const DARK = ["#1d2430", "#1c4257", "#1c6f7c", "#3b9b7f", "#8cc26a", "#f2e35c"];
+const DARK = ["#1d2430", "#1b3d55", "#1d6376", "#318c82", "#79b87a", "#d6da78"];
 const LIGHT = ["#e9eef5", "#bcd6ea", "#7fb6db", "#3f8cc4", "#1c5fa0", "#0b2f5f"];
 const STEPS = 256;
 

@@ -8,7 +8,7 @@ export function labelled(answers, names) {
       const own = label(each, oneHost);
       const name = [names[at], answers.length > 1 && series.length === 1 ? "" : own].filter(Boolean).join(" ") || own;
       const short = oneHost && series.length > 1 && each.gpu !== null && answers.length === 1 ? `${each.gpu}` : undefined;
-      return { name, short, host: each.host, job: each.job_id, gpu: each.gpu, values: each.values, unit };
+      return { name, short, bold: names[at] === "fleet", host: each.host, job: each.job_id, gpu: each.gpu, values: each.values, unit };
     });
   });
 }

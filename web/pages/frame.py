@@ -31,9 +31,10 @@ def frame(here: str, heading: str, *, window: bool = True, run: str | None = Non
     the address of a job: its run time is the window until another is chosen.
     """
     ui.add_head_html(f"<style>{style()}\n:root {{ color-scheme: {_scheme()}; }}</style>")
-    with ui.element("header").classes("wm-head"):
+    with context.client.layout, ui.element("header").classes("wm-head") as head:
         Topbar(LINKS, here)
-    with ui.element("main").classes("wm-main").props("id=content tabindex=-1"):
+    head.move(target_index=0)  # NiceGUI's q-page is the page's main landmark; the header stands before it
+    with ui.element("div").classes("wm-main").props("id=content tabindex=-1"):
         with ui.element("div").classes("wm-title"):
             TextElement(tag="h1", text=heading)
             if window:

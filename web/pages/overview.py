@@ -18,8 +18,12 @@ HEADLINES: Final = (
     Tile("fb_used", "Memory used", RATIO),
     Tile("power_watts", "Power of a GPU", "W"),
     Tile("gpu_hours", "GPU hours"),
-    Tile("idle_gpu_hours", "Of them idle"),
+    Tile("idle_gpu_hours", "Idle GPU hours"),
 )
+LINES: Final = {
+    "fleet": "/api/v1/series?by=fleet&topic=gpu-samples&metric=gpu_util",
+    "": "/api/v1/series?by=host&topic=gpu-samples&metric=gpu_util&top=20",
+}
 ROWS: Final = 10
 
 
@@ -28,7 +32,7 @@ def show() -> None:
     with frame("overview", "Overview"):
         Stats("/api/v1/fleet/statistics", "The fleet over the window", HEADLINES)
         States("/api/v1/fleet/states", "GPUs now")
-        Series("By host", "/api/v1/series?by=host&top=20&metric=gpu_util", follows=(*WINDOW, "metric"), link="host")
+        Series("By host", LINES, follows=(*WINDOW, "metric"), link="host")
         Heatmap("/api/v1/heatmap", "By GPU")
         host.hosts(few(HOSTS, "gpus", "gpus_gone", "cpu_util", "mem_available_bytes"), ROWS).classes("wm-half")
         job.jobs(few(JOBS, "hosts", "duration_s", "started_at"), ROWS, sort="-gpu_hours").classes("wm-half")

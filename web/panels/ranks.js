@@ -11,7 +11,7 @@ export default {
   template: framed(
     `<p v-if="!busy && !rows.length && !error" class="wm-empty">No rank of this job held a GPU in this window.</p>
      <div v-else class="wm-scroll wm-ranks"><table class="wm-table">
-       <thead><tr><th scope="col" class="wm-number">Rank</th><th scope="col">Host</th><th scope="col" class="wm-number">GPU</th><th v-for="[key, name] in metrics" :key="key" scope="col" class="wm-number">{{ name }}</th><th scope="col"></th></tr></thead>
+       <thead><tr><th scope="col" class="wm-number">Rank</th><th scope="col">Host</th><th scope="col" class="wm-number">GPU</th><th v-for="[key, name] in metrics" :key="key" scope="col" class="wm-number">{{ name }}</th><th scope="col"><span class="wm-hidden">Unlike the others</span></th></tr></thead>
        <tbody><tr v-for="row in rows.slice(0, shown)" :key="row.host + row.uuid" :class="{ 'wm-odd': row.odd.length }">
          <td class="wm-number">{{ row.rank ?? '–' }}</td>
          <td><a :href="to(row.host)">{{ row.host }}</a></td>

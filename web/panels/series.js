@@ -1,4 +1,4 @@
-import { ask, framed, hostAddress, instant, jobAddress, panel, show, unitName } from "warpmeter-ui";
+import { ask, colour, framed, hostAddress, instant, jobAddress, panel, show, unitName } from "warpmeter-ui";
 import { charts, colours, cross, onCross, options, pointing } from "warpmeter-ui/plot.js";
 import { labelled, latest, nearest, reasons, range as extent } from "warpmeter-ui/lines.js";
 
@@ -70,7 +70,8 @@ export default {
       await this.$nextTick();
       this.chart ??= echarts.init(this.$refs.chart);
       const palette = colours();
-      this.lines.forEach((each, at) => (each.colour = palette[at % palette.length]));
+      const text = colour("--wm-text");
+      this.lines.forEach((each, at) => (each.colour = each.bold ? text : palette[at % palette.length]));
       const lines = this.lines.map((each) => ({
         ...each, hidden: this.only !== null && this.only !== each.name, points: each.values.map((value, at) => [this.times[at], value]),
       }));
