@@ -52,9 +52,10 @@ class Reads:
         return store.client(self.store, patience_s=ceil(max(self.limits.query_s, within_s)) + PATIENCE_S)
 
     def within(self, limits: Mapping[str, float]) -> dict[str, float]:
-        """Limits, none above what the store lets this user set, which it would refuse. Raises ClickHouseError."""
-        most = _ceilings(self, tuple(limits))
-        return {name: min(limit, most.get(name, limit)) for name, limit in limits.items()}
+        """Limits, as far as the store lets this user set them: it refuses others. Raises ClickHouseError."""
+        allowed = _allowed(self, tuple(limits))
+        least = {name: max(limit, allowed[name][0] or limit) for name, limit in limits.items()}
+        return {name: min(limit, allowed[name][1] or limit) for name, limit in least.items()}
 
     def _bounds(self) -> dict[str, float]:
         web = self.limits
@@ -69,11 +70,14 @@ class Reads:
 
 
 @cache
-def _ceilings(reads: Reads, names: tuple[str, ...]) -> Mapping[str, float]:
-    """The largest value of each setting that has one."""
-    sql = "SELECT name, toFloat64OrNull(max) FROM system.settings WHERE name IN {names:Array(String)}"
+def _allowed(reads: Reads, names: tuple[str, ...]) -> Mapping[str, tuple[float | None, float | None]]:
+    """The least and the most of each setting, where there is one."""
+    sql = (
+        "SELECT name, toFloat64OrNull(min), toFloat64OrNull(max) FROM system.settings"
+        " WHERE name IN {names:Array(String)}"
+    )
     rows = reads.client().query(sql, {"names": list(names)}).result_rows
-    return {str(name): most for name, most in rows if most}
+    return dict.fromkeys(names, (None, None)) | {str(name): (least, most) for name, least, most in rows}
 
 
 def _texts(given: Mapping[str, object]) -> dict[str, str]:
