@@ -16,11 +16,12 @@ SELECT
     max(last_ns) - min(first_ns) AS duration_ns,
     sum(busy) AS busy_ns,
     sum(events) AS count,
-    bitShiftRight(cityHash64(argMax(name, busy)), 16) AS name
+    argMax(id, busy) AS name
 FROM
 (
     SELECT
-        lane, depth, name,
+        lane, depth,
+        bitShiftRight(cityHash64(name), 16) AS id,
         if(e.duration_ns >= {bucket_ns:Int64}, -1 - e.start_ns, intDiv(e.start_ns, {bucket_ns:Int64})) AS part,
         min(e.start_ns) AS first_ns,
         max(e.start_ns + e.duration_ns) AS last_ns,
@@ -31,7 +32,7 @@ FROM
         AND start_ns < {until_ns:Int64}
         AND start_ns + duration_ns >= {since_ns:Int64}
         AND (start_ns >= {since_ns:Int64} OR duration_ns >= {bucket_ns:Int64})
-    GROUP BY lane, depth, part, name
+    GROUP BY lane, depth, part, id
 )
 GROUP BY lane, depth, part
 LIMIT {most:UInt64} + 1

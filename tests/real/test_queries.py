@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests import captures
+from tests import captures, timelines
 from tests.tables import UUID, land, row, token
 from warpmeter import queries
 from warpmeter.store import Client
@@ -467,6 +467,7 @@ ANSWERS: Mapping[str, Callable[[Fleet], Answer]] = {
 
 
 ELSEWHERE: Mapping[str, tuple[str, ...]] = {
+    "test_web_timeline": timelines.QUERIES,
     "test_trace_views": captures.QUERIES,
     "test_web_analysis": captures.OF_THE_PAGE,
     "test_web_schedules": ("schedules_listed",),
