@@ -51,8 +51,8 @@ def test_lanes_are_streams_then_waits_then_threads_then_python() -> None:
 
 
 def test_arguments_are_json_of_what_is_known() -> None:
-    told = {(each["name"], each.get("arguments")) for each in events(linked().build()) if each.get("arguments")}
-    assert {name: json.loads(text) for name, text in told} == {
+    told = {each["name"]: each["arguments"] for each in events(linked().build()) if each.get("arguments")}
+    assert {name: json.loads(text) for name, text in told.items()} == {
         "aten::linear": {"dims": [[8, 16], [16, 4]], "types": ["float", "float"]},
         "Memcpy HtoD (Pinned -> Device)": {"bytes": 512},
         "void gemm<float>(int)": {"occupancy": 0.25},

@@ -16,7 +16,7 @@ export default {
   template,
   data: () => ({
     busy: true, error: "", notice: "", capture: "", rank: 0, ranks: [], rows: [], tall: 0, head: 0, span: "", tip: null,
-    event: null, merged: null, range: null, ranged: null, q: "", mode: "text", hits: null, hit: null, table: null, help: false,
+    event: null, merged: null, range: null, ranged: null, q: "", mode: "text", hits: null, hit: null, stored: null, table: null, help: false,
   }),
   computed: {
     processes() {
@@ -43,6 +43,9 @@ export default {
       for (const [name, value] of [["Correlation", event.correlation], ["External id", event.external], ["Sequence", event.sequence]]) if (value !== null) facts.push([name, value]);
       if (this.event.call) facts.push(["Launch delay", length(event.start_ns - this.event.call.start_ns - this.event.call.duration_ns)]);
       return facts;
+    },
+    noFile() {
+      return this.stored ? "" : "The trace's file is not in the store of traces: it was loaded by hand, or has been kept its time.";
     },
     inputs() {
       const { dims = [], types = [], concrete = [], strides = [] } = this.event?.event.arguments ?? {};
@@ -108,6 +111,7 @@ export default {
           hovered: (event, x, y) => this.point(event, x, y), failed: (why) => (this.error = why), laid: (laid) => this.laid(laid),
         },
       });
+      this.find();
       this.follow(["t0", "t1", "select", "q", "mode", "range"]);
     },
     follow(changed) {
@@ -363,18 +367,22 @@ export default {
 
     // --- the file ---
 
-    async file() {
-      const found = await ask(`/api/v1/traces/${encodeURIComponent(this.capture)}/ranks`, { sequence: this.of.sequence });
-      const ranks = Array.isArray(found) ? found : found.data ?? found.ranks ?? [];
-      const mine = ranks.find((each) => each.rank === this.rank) ?? (ranks.length === 1 ? ranks[0] : null);
-      if (!mine?.file && !mine?.pid) throw new Error("The trace's file is not in the trace store any more, or was never there: it was loaded by hand.");
-      const { host, pid, sequence = this.of.sequence ?? 1 } = mine;
-      return address(`/api/v1/traces/${encodeURIComponent(this.capture)}/file`, { host, pid, sequence, since: "", until: "", refresh: "", theme: "" });
+    async find() {
+      const round = Number(this.of.sequence ?? 1);
+      try {
+        const known = await ask("/api/v1/captures", { search: this.capture.slice(0, 200), limit: 1000 });
+        if (!known.data.some(({ capture_id }) => capture_id === this.capture)) return void (this.stored = null);
+        const { data } = await ask(`/api/v1/traces/${encodeURIComponent(this.capture)}/files`);
+        const [host, pid] = this.process.split("/");
+        this.stored = data.find((each) => each.sequence === round && (each.rank === this.rank || (each.host === host && `${each.pid}` === pid))) ?? null;
+      } catch {
+        this.stored = null; // a capture that was loaded by hand is none that the store of traces knows
+      }
     },
     async fetched() {
-      const answer = await fetch(await this.file());
+      const answer = await fetch(this.stored.href);
       if (!answer.ok) throw new Error((await answer.json().catch(() => ({}))).detail ?? `${answer.status} ${answer.statusText}`);
-      return { buffer: await answer.arrayBuffer(), name: `${this.capture}-rank${this.rank}.json.gz` };
+      return { buffer: await answer.arrayBuffer(), name: this.stored.name };
     },
     async perfetto() {
       this.notice = "";
@@ -384,14 +392,6 @@ export default {
         await hand(there, this.fetched(), `${this.capture} rank ${this.rank}`);
       } catch (error) {
         there.close();
-        this.notice = error.message;
-      }
-    },
-    async download() {
-      this.notice = "";
-      try {
-        location.assign(await this.file());
-      } catch (error) {
         this.notice = error.message;
       }
     },

@@ -26,8 +26,9 @@ const toolbar = `
       <button type="button" title="The whole trace (0)" @click="fit">All</button>
     </span>
     <button type="button" :aria-pressed="!!table" title="What is in view, as a table" @click="flip">Table</button>
-    <button type="button" title="Download the trace" @click="download">Download</button>
-    <button type="button" aria-label="Open in Perfetto" title="Opens ui.perfetto.dev in a new tab, and hands it the trace: from this browser, over no network" @click="perfetto">Perfetto ↗</button>
+    <a v-if="stored" class="wm-tl-button" :href="stored.href" download :title="stored.name + ', ' + Math.ceil(stored.bytes / 1024).toLocaleString('en') + ' KiB'">Download</a>
+    <button v-else type="button" disabled :title="noFile">Download</button>
+    <button type="button" :disabled="!stored" aria-label="Open in Perfetto" :title="noFile || 'Opens ui.perfetto.dev in a new tab, and hands it the trace: from this browser, over no network'" @click="perfetto">Perfetto ↗</button>
     <button type="button" :aria-pressed="help" title="Keys (?)" aria-label="Keys" @click="help = !help">?</button>
   </div>`;
 
