@@ -1,0 +1,175 @@
+"""The page as people use it: a real `up` with the demo fleet and a real PyTorch job, in a real browser."""
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.visits import Theme, Visit, chromium, visit
+from tests.real.up import Up, up, warpmeter
+from tests.torchpython import torch_python
+from tests.wait import until
+
+pytestmark = [pytest.mark.browser, pytest.mark.torch, pytest.mark.timeout(600)]
+ROOT = Path(__file__).parents[2]
+JOB = f"demo-{os.getpid()}"
+SLOW_MS = 60_000
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What is looked at: a fleet, a job that trains, and a capture of it that was analysed."""
+
+    running: Up
+    capture: str
+
+    @property
+    def home(self) -> str:
+        return f"http://127.0.0.1:{self.running.web}"
+
+
+@contextmanager
+def training(running: Up, folder: Path) -> Iterator[None]:
+    """A model that trains below `warpmeter run`, once it is registered."""
+    said = folder / "said"
+    with said.open("w") as file:
+        ours = warpmeter("run", "--data", str(running.data), "--", torch_python(), "tests/training.py", "900")
+        process = subprocess.Popen(ours, stderr=file, cwd=ROOT, env={**os.environ, "SLURM_JOB_ID": JOB})
+        try:
+            until(lambda: "1 process registered" in said.read_text(), "it to register", 120)
+            yield
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[Demo]:
+    with (
+        TemporaryDirectory(prefix="up-") as folder,
+        up(Path(folder) / "data", ["--demo"], page=True) as running,
+        training(running, Path(folder)),
+    ):
+        until(lambda: running.value(f"SELECT count() FROM jobs WHERE job_id = '{JOB}'"), "the job to be known", 60)
+        until(lambda: running.value("SELECT count() FROM gpu_heatmap_1m") > 20_000, "the fleet's last hour", 180)
+        asked = warpmeter("capture", "--data", str(running.data), JOB, "--duration", "500ms", "--shapes")
+        subprocess.run(asked, check=True, timeout=240, stdout=subprocess.DEVNULL)
+        until(lambda: running.value("SELECT count() FROM trace_ranks"), "the capture to be analysed", 120)
+        yield Demo(running, running.value("SELECT any(capture_id) FROM trace_ranks"))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def tab(browser: Browser, demo: Demo) -> Iterator[Visit]:
+    """A desk's window, in light."""
+    with visit(browser, demo.home) as found:
+        yield found
+
+
+PAGES = {
+    "overview": "/",
+    "hosts": "/hosts",
+    "host": "/host/gpu-0001",
+    "jobs": "/jobs",
+    "job": f"/job?id={JOB}",
+    "profiling": "/profiling",
+    "analyze": "/analyze?capture={capture}",
+    "timeline": "/timeline?capture={capture}",
+    "sql": "/sql",
+}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_draws_without_an_error_a_stranger_or_a_barrier(
+    browser: Browser, demo: Demo, name: str, width: int, theme: Theme
+) -> None:
+    with visit(browser, demo.home, width, theme) as seen:
+        seen.open(PAGES[name].format(capture=demo.capture))
+        expect(seen.page.locator("main")).to_be_visible()
+        expect(seen.page.locator("[role=alert]:visible")).to_have_count(0)
+        seen.shot(f"{name}-{width}-{theme}")
+        assert (seen.errors, seen.foreign, seen.overflows) == ([], [], False)
+        assert seen.barriers() == []
+
+
+def launched(page: Page) -> None:
+    """A capture that was asked for on the job's page, to its end."""
+    going = page.locator(".wm-going")
+    expect(going).to_contain_text("running", timeout=SLOW_MS)
+    expect(going.get_by_role("link", name="Analyze")).to_be_visible(timeout=2 * SLOW_MS)
+
+
+def test_from_the_fleet_to_the_kernel_in_four_clicks(tab: Visit) -> None:
+    page = tab.page
+    tab.open("/?jobs.search=" + JOB)
+    page.get_by_role("link", name=JOB, exact=True).first.click()
+    page.wait_for_url(re.compile("/job"))
+    page.locator(".wm-begin button").click(timeout=SLOW_MS)
+    launched(page)
+    tab.shot("launched")
+    page.locator(".wm-going").get_by_role("link", name="Analyze").click()
+    page.wait_for_url(re.compile("/analyze"))
+    expect(page.locator("main")).to_contain_text("aten::", timeout=SLOW_MS)
+    page.get_by_role("link", name=re.compile("Timeline|View")).first.click()
+    page.wait_for_url(re.compile("/timeline"))
+    expect(page.locator("canvas").first).to_be_visible(timeout=SLOW_MS)
+    tab.page.wait_for_load_state("networkidle")
+    tab.shot("timeline-of-the-launched")
+    assert (tab.errors, tab.foreign) == ([], [])
+
+
+def test_the_same_path_by_keys_alone(tab: Visit) -> None:
+    page = tab.page
+    tab.open("/?jobs.search=" + JOB)
+    press(page, page.get_by_role("link", name=JOB, exact=True).first)
+    page.wait_for_url(re.compile("/job"))
+    press(page, page.locator(".wm-begin button"))
+    launched(page)
+    press(page, page.locator(".wm-going").get_by_role("link", name="Analyze"))
+    page.wait_for_url(re.compile("/analyze"))
+    expect(page.locator("main")).to_contain_text("aten::", timeout=SLOW_MS)
+    press(page, page.get_by_role("link", name=re.compile("Timeline|View")).first)
+    page.wait_for_url(re.compile("/timeline"))
+    expect(page.locator("canvas").first).to_be_visible(timeout=SLOW_MS)
+
+
+def press(page: Page, target: object, most: int = 400) -> None:
+    """Go to an element with Tab, as who has no pointer does, and press Enter."""
+    element = target.element_handle(timeout=SLOW_MS)  # type: ignore[attr-defined]
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        if element.evaluate("(each) => each === document.activeElement"):
+            page.keyboard.press("Enter")
+            return
+    raise AssertionError(f"{element.evaluate('(each) => each.outerHTML')} is not reached by Tab")
+
+
+def test_a_link_shows_what_its_sender_saw(browser: Browser, demo: Demo, tab: Visit) -> None:
+    page = tab.page
+    tab.open("/?since=-30m")
+    page.get_by_label(re.compile("metric", re.I)).first.select_option("power_watts")
+    page.get_by_label("Theme").select_option("dark")
+    page.wait_for_load_state("networkidle")
+    with visit(browser, demo.home) as other:
+        other.open(page.url.removeprefix(demo.home))
+        assert "metric=power_watts" in other.page.url
+        for shown in ("h1", "h2"):
+            assert other.page.locator(shown).all_inner_texts() == page.locator(shown).all_inner_texts()
+        assert other.page.get_by_label("Theme").input_value() == "dark"
+        assert other.page.get_by_label(re.compile("metric", re.I)).first.input_value() == "power_watts"
+        assert other.errors == []
