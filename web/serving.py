@@ -10,6 +10,7 @@ import uvicorn
 
 from warpmeter import log
 from warpmeter.settings import Settings, Web
+from warpmeter.web.security.identity import known
 
 STOP_WITHIN_S: Final = 3
 """So long what is being answered may take once a stop was asked for; pages that are open are told at once."""
@@ -23,7 +24,8 @@ def serve(settings: Settings) -> None:
     """Until SIGTERM or SIGINT. Raises OSError that says what to do when the address or the certificate cannot be used,
     TokenError for a token's file."""
     web = settings.web
-    listener = _listener(web)  # first: what takes no port need not load the pages
+    listener = _listener(web)  # what cannot start need not load the pages
+    known(web.tokens)
     _tell_through_ours()
     from warpmeter.web.app import create
 
