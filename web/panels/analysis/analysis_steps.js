@@ -1,5 +1,5 @@
 import { colour, framed, panel, show } from "warpmeter-ui";
-import { PARTS, seconds, timelineAddress } from "warpmeter-ui/analysis.js";
+import { PARTS, legend, seconds, timelineAddress } from "warpmeter-ui/analysis.js";
 import { charts } from "warpmeter-ui/plot.js";
 
 const NANO = 1e9;
@@ -10,10 +10,11 @@ export default {
     <p v-if="steps && !steps.length" class="wm-empty">No steps were found. Call profiler.step() in the training loop, or capture more than one of its rounds.</p>
     <div v-show="!steps || steps.length" ref="chart" class="wm-steps-chart" role="img" :aria-label="words"></div>
     <template v-if="steps && steps.length">
+      ${legend("parts")}
       <p class="wm-muted">{{ words }}</p>
       <p v-if="odd.length">Odd: <template v-for="(each, at) in odd" :key="each.step">{{ at ? ', ' : '' }}<a :href="view(each)">{{ each.step }}</a> {{ time(each.duration_seconds) }}<small> rank {{ each.slowest_rank }}</small></template></p>
     </template>`),
-  data: () => ({ steps: null }),
+  data: () => ({ steps: null, parts: PARTS.map(([, name, colour]) => ({ name, colour })) }),
   computed: {
     odd() {
       return (this.steps ?? []).filter((each) => each.odd).slice(0, 20);
@@ -62,8 +63,7 @@ export default {
       const parts = known ? PARTS : [["whole", "step", "--wm-1"]];
       return {
         animation: false,
-        grid: { left: 56, right: 8, top: 26, bottom: 22 },
-        legend: { show: known, left: 50, top: 0, itemWidth: 9, itemHeight: 9, textStyle: label },
+        grid: { left: 56, right: 8, top: 16, bottom: 22 },
         tooltip: {
           trigger: "axis", confine: true, axisPointer: { type: "shadow" }, backgroundColor: colour("--wm-raised"), borderColor: line, textStyle: { color: colour("--wm-text"), fontSize: 12 },
           formatter: ([{ dataIndex }]) => this.tip(this.steps[dataIndex], parts),
@@ -71,7 +71,7 @@ export default {
         xAxis: { type: "category", data: this.steps.map((each) => each.step.replace("ProfilerStep#", "")), axisLabel: { ...label, hideOverlap: true }, axisLine: { lineStyle: { color: line } }, axisTick: { show: false } },
         yAxis: { type: "value", min: 0, axisLabel: { ...label, formatter: seconds }, splitLine: { lineStyle: { color: line } }, splitNumber: 4 },
         series: parts.map(([name, title, hue], at) => ({
-          name: title, type: "bar", stack: "all", barCategoryGap: "18%", itemStyle: { color: colour(hue) }, cursor: "pointer",
+          name: title, type: "bar", stack: "all", barCategoryGap: "18%", barMaxWidth: 72, itemStyle: { color: colour(hue) }, cursor: "pointer",
           data: this.steps.map((each) => (name === "whole" ? each.mean_seconds : this.value(each, name))),
           ...(at === parts.length - 1 && {
             label: { show: this.steps.some((each) => each.odd), position: "top", color: mark, fontSize: 11, formatter: ({ dataIndex }) => (this.steps[dataIndex].odd ? "▼" : "") },
