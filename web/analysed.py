@@ -1,5 +1,6 @@
 """Analysed captures out of the store: which load a request means, and what to say of one that is not analysed."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -12,6 +13,10 @@ from warpmeter.web.times import invalid, missing
 
 State = Literal["analysed", "capturing", "waiting", "failed"]
 CONFLICT: Final = 409
+KNOWN_S: Final = 2.0
+"""A page asks a dozen things of a capture at once: which ranks it has is asked once."""
+KNOWN: Final = 200
+_known: dict[tuple[str, str, str], tuple[float, list[dict[str, Any]]]] = {}
 
 
 @dataclass(frozen=True)
@@ -44,8 +49,17 @@ def name(capture: str, sequence: int) -> str:
 
 
 def ranks(reads: Reads, capture: str, sequence: int = 1) -> list[dict[str, Any]]:
-    """What of a capture is loaded, a row a process; empty where nothing is."""
-    return paging.rows(reads, "capture_loaded", capture_id=name(capture, sequence))[0]
+    """What of a capture is loaded, a row a process; empty where nothing is. What is loaded is known for `KNOWN_S`."""
+    key = (reads.store.dsn, reads.store.database, name(capture, sequence))
+    until, found = _known.get(key, (0.0, []))
+    if time.monotonic() < until:
+        return found
+    found = paging.rows(reads, "capture_loaded", capture_id=key[2])[0]
+    if found:
+        if len(_known) >= KNOWN:
+            _known.clear()
+        _known[key] = (time.monotonic() + KNOWN_S, found)
+    return found
 
 
 def shown(reads: Reads, capture: str, sequence: int, rank: int | None, process: str) -> Shown:
