@@ -1,6 +1,10 @@
 """The application: API and pages, on one port."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from fastapi import FastAPI
+from fastapi.concurrency import run_in_threadpool
 from fastapi.middleware.gzip import GZipMiddleware
 
 from warpmeter import __version__
@@ -25,8 +29,9 @@ def api_app(settings: Settings, pages: App | None = None) -> FastAPI:
     `pages` answers what is not the API's. Raises TokenError where a token's file cannot be used.
     """
     app = FastAPI(
-        title="warpmeter", version=__version__, docs_url=None, redoc_url=None, openapi_url=f"{api.PREFIX}/openapi.json"
-    )
+        title="warpmeter", version=__version__, docs_url=None, redoc_url=None, openapi_url=f"{api.PREFIX}/openapi.json",
+        lifespan=_closing,
+    )  # fmt: skip
     app.state.settings = settings
     app.state.reads = Reads(settings.store, settings.web)
     app.state.captures = Captures(settings, app.state.reads, Live(settings.kafka))
@@ -41,6 +46,12 @@ def api_app(settings: Settings, pages: App | None = None) -> FastAPI:
     errors.register(app)
     app.include_router(api.router())
     return app
+
+
+@asynccontextmanager
+async def _closing(app: FastAPI) -> AsyncIterator[None]:
+    yield
+    await run_in_threadpool(app.state.captures.live.close)
 
 
 def create(settings: Settings) -> FastAPI:

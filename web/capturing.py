@@ -21,6 +21,8 @@ Row = dict[str, Any]
 KEPT_S: Final = 4.0
 """So long rows of the store serve all who follow a capture: what is newer is heard."""
 KEPT: Final = 200
+LATELY_S: Final = 60.0
+"""What was asked for longer ago has landed, or the store is away."""
 LONGEST_AGO: Final = "2020-01-01"
 _ASKED: Final = ("duration_ms", "iterations", "count", "interval_s", "shapes", "memory", "stacks", "flops", "modules",
                  "max_count", "max_bytes", "max_seconds")  # fmt: skip
@@ -97,18 +99,11 @@ class Captures:
             progress.hear(event)
         return _heard(row, progress)
 
-    def unlisted(self, known: Sequence[Row]) -> list[Row]:
-        """Rows of what this process asked for and the store does not know yet, the newest first."""
-        listed = {row["capture_id"] for row in known}
-        lately = time.time() - 60
-        return [
-            self.fresh(_new(each))
-            for each in self.live.asked()
-            if each.ts > lately and each.capture_id not in listed and not self._stored(each.capture_id)
-        ]
-
-    def _stored(self, capture_id: str) -> bool:
-        return self.known(capture_id).row is not None
+    def unlisted(self, listed: Sequence[Row]) -> list[Row]:
+        """Rows of what this process asked for in the last minute and the store did not list yet, the newest first."""
+        names, lately = {row["capture_id"] for row in listed}, time.time() - LATELY_S
+        new = [each for each in self.live.asked() if each.ts > lately and each.capture_id not in names]
+        return [self.fresh(self.known(each.capture_id).row or _new(each)) for each in new]
 
 
 def processes(progress: Progress) -> list[Row]:

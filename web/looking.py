@@ -30,11 +30,16 @@ PREFIX: Final = "look-"
 
 @dataclass
 class Looked:
-    """What was answered about a job. `processes`: a row each, those of silent hosts as the store has them."""
+    """What was answered about a job. `processes`: a row each, those of silent hosts as the store has them.
+
+    `known`: there is such a job; `ended_at`: of one that runs nowhere.
+    """
 
     processes: list[Row]
     hosts: int = 0
     silent: int = 0
+    known: bool = True
+    ended_at: str = ""
     at: float = 0.0
 
 
@@ -69,13 +74,14 @@ class Looking:
 
     def _look(self, job_id: str) -> Looked:
         trees, _ = paging.rows(self.captures.reads, "job_trees_of", job_id=job_id)
-        hosts = sorted({tree["host"] for tree in trees})
+        alive = [tree for tree in trees if tree["state"] != "ended"]
+        hosts = sorted({tree["host"] for tree in alive})
         if not hosts:
-            return Looked([])
+            return Looked([], known=bool(trees), ended_at=max((tree["ended_at"] for tree in trees), default=""))
         events = self._answers(job_id, hosts)
         answered = {event.host for event in events}
         rows = [_told(event) for event in events]
-        rows += [_silent(tree, job_id) for tree in trees if tree["host"] not in answered]
+        rows += [_silent(tree, job_id) for tree in alive if tree["host"] not in answered]
         return Looked(sorted(rows, key=_order), len(hosts), len(set(hosts) - answered))
 
     def _answers(self, job_id: str, hosts: Sequence[str]) -> list[Event]:

@@ -6,9 +6,7 @@ from confluent_kafka import KafkaException
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 
 from warpmeter.captures.asking import NotTakenError
-from warpmeter.web import paging
 from warpmeter.web.api.listed import Profilable
-from warpmeter.web.context import Asking
 from warpmeter.web.looking import Looked, Looking
 from warpmeter.web.times import missing
 
@@ -28,7 +26,6 @@ def looking_of(request: Request) -> Looking:
 @router.get("/jobs/{job_id:path}/profilable", response_model=Profilable, responses=RESPONSES)
 def profilable(
     job_id: str,
-    reads: Asking,
     looking: Annotated[Looking, Depends(looking_of)],
     limit: Annotated[
         int, Query(ge=1, le=10_000, description="Processes to show, those that cannot be traced first.")
@@ -39,8 +36,11 @@ def profilable(
         found = looking.at(job_id)
     except (NotTakenError, KafkaException) as error:
         raise HTTPException(503, str(error)) from error
+    if not found.known:
+        raise missing("path", "job_id", "nothing is known of such a job", job_id)
     if not found.hosts:
-        return {**_counted(job_id, found), "running": False, "why": _gone(reads, job_id), "data": []}
+        why = f"the job has ended, at {found.ended_at}: what does not run cannot be traced"
+        return {**_counted(job_id, found), "running": False, "why": why, "data": []}
     rows = sorted(found.processes, key=lambda row: bool(row["ready"]))[:limit]
     return {**_counted(job_id, found), "running": True, "why": _said(found), "data": rows}
 
@@ -49,13 +49,6 @@ def _counted(job_id: str, found: Looked) -> dict[str, Any]:
     ready = sum(row["ready"] for row in found.processes)
     total = sum(row["pid"] is not None for row in found.processes)
     return {"job_id": job_id, "ready": ready, "total": total, "hosts": found.hosts, "silent": found.silent}
-
-
-def _gone(reads: Asking, job_id: str) -> str:
-    rows, _ = paging.rows(reads, "jobs_listed", job_id=job_id, since="2020-01-01", limit=1, sort="job_id")
-    if not rows:
-        raise missing("path", "job_id", "nothing is known of such a job", job_id)
-    return f"the job has ended, at {rows[0]['ended_at']}: what does not run cannot be traced"
 
 
 def _said(found: Looked) -> str:

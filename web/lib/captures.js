@@ -56,7 +56,7 @@ export function watch(id, draw, fail) {
     } catch (error) {
       if (stopped) return;
       fail(error.message);
-      wait = error.status === 404 ? 0 : 3000;
+      wait = 3000; // also where it is not known: what was asked for elsewhere is in the store within seconds
     }
     if (wait) timer = setTimeout(turn, wait);
   };
