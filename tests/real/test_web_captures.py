@@ -181,7 +181,7 @@ def _seen_after_s(world: World, name: str, pid: int) -> float:
 
 def test_asked_twice_by_one_name_it_is_one_capture(world: World) -> None:
     name = f"mine-{time.time_ns()}"
-    body = {"job_id": JOB, "hosts": ["h0"], "capture_id": name}
+    body: dict[str, Any] = {"job_id": JOB, "hosts": ["h0"], "capture_id": name}
     assert world.ask(**body)["capture_id"] == name
     assert world.ask(200, **body)["capture_id"] == name
     assert "called" in world.ask(409, **{**body, "duration": "2s"})["detail"]
