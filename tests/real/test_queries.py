@@ -470,6 +470,7 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "test_web_timeline": timelines.QUERIES,
     "test_trace_views": captures.QUERIES,
     "test_web_analysis": captures.OF_THE_PAGE,
+    "test_web_captures": ("capture_states", "captures_listed", "job_trees_of"),
     "test_web_schedules": ("schedules_listed",),
 }
 """Queries that a test beside this one answers."""
