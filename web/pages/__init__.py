@@ -2,7 +2,7 @@
 
 from nicegui import ui
 
-from warpmeter.web.pages import analyze, console, host, job, overview, profiling, timeline
+from warpmeter.web.pages import analyze, api, console, host, job, overview, profiling, timeline
 
 
 def register() -> None:
@@ -16,3 +16,4 @@ def register() -> None:
     ui.page("/analyze", title="Analyze · warpmeter")(analyze.show)
     ui.page("/timeline", title="Timeline · warpmeter")(timeline.show)
     ui.page("/sql", title="SQL · warpmeter")(console.show)
+    ui.page("/api", title="API · warpmeter")(api.show)

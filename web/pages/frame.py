@@ -18,6 +18,7 @@ LINKS: Final = (
     ("jobs", "/jobs", "Jobs"),
     ("profiling", "/profiling", "Profiling"),
     ("sql", "/sql", "SQL"),
+    ("api", "/api", "API"),
 )
 """Key, address and name of the pages that stand in the bar."""
 STYLES: Final = Path(__file__).parent.parent / "lib"
