@@ -66,12 +66,14 @@ def stored(traces: Traces, url: str, sha256: str = "") -> Stored:
     if not _inside(files, str(path), str(root), url, traces.url):
         raise NoFileError(f"it lies outside of the trace store ({traces.url}), so it is not given out")
     try:
-        size = files.size(path)
+        found = files.info(path)
+        if found["type"] != "file":
+            raise FileNotFoundError
     except FileNotFoundError:
         raise NoFileError(_missing(traces)) from None
     except Exception as error:  # every store has its own ways to fail
         raise NoFileError(f"the trace store does not give it: {error}") from error
-    return Stored(url, int(size), sha256, files, str(path))
+    return Stored(url, int(found["size"]), sha256, files, str(path))
 
 
 def _url(url: str) -> str:

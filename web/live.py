@@ -147,14 +147,15 @@ class Live:
     def _read(self) -> None:
         with closing(Events(self._kafka, "web")) as events:
             for message in events.start(time.time(), self._still):
-                self._take([message])
+                self.hear([message])
             with self._news:
                 self._ready = True
                 self._news.notify_all()
             while self._still():
-                self._take(events.read(WAIT_S))
+                self.hear(events.read(WAIT_S))
 
-    def _take(self, messages: Sequence[object]) -> None:
+    def hear(self, messages: Sequence[object]) -> None:
+        """Take what was said; what is no event is nobody's."""
         with self._news:
             for message in messages:
                 if isinstance(message, Event):
