@@ -178,7 +178,7 @@ class _Answer:
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.status = message["status"]
+            self.status = int(message["status"])
             given = {name.lower() for name, _ in message.get("headers", ())}
             told = [(name.encode(), value.encode()) for name, value in self._headers(message).items()]
             message["headers"] = [*message.get("headers", ()), *(pair for pair in told if pair[0] not in given)]
