@@ -4,10 +4,11 @@ MINUTES ?= 10
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Two workers under a name that is not Python's: below a shell they would be jobs, and the tests' jobs part of them.
-WORKERS := --dist loadfile --tx '2*popen//python=$(BIN)/pytest-worker'
+# Workers under a name that is not Python's: below a shell they would be jobs, and the tests' jobs part of them.
+WORKER := popen//python=$(BIN)/pytest-worker
+FILES := --dist loadfile --no-loadscope-reorder
 
-.PHONY: up demo test test-rest check crash bench proto docs clean
+.PHONY: up demo test test-rest fuzz check crash bench proto docs clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -28,10 +29,13 @@ demo: $(STAMP)  ## the same with a simulated fleet
 	@exec $(BIN)/warpmeter up --demo
 
 test: $(STAMP)  ## the tests that need nothing but this machine and a few minutes
-	@$(BIN)/pytest -q $(WORKERS) -m "not kafka and not browser and not torch and not long"
+	@$(BIN)/pytest -q $(FILES) --tx '2*$(WORKER)' -m "not kafka and not browser and not torch and not long and not fuzz"
 
 test-rest: $(STAMP)  ## the others: Apache Kafka (Java 17, Maven), a browser, PyTorch, or simply long
-	@$(BIN)/pytest -q $(WORKERS) -m "kafka or browser or torch or long"
+	@$(BIN)/pytest -q $(FILES) --tx '3*$(WORKER)' -m "(kafka or browser or torch or long) and not fuzz"
+
+fuzz: $(STAMP)  ## a hundred thousand broken messages and twenty thousand broken traces: ten minutes of CPU
+	@$(BIN)/pytest -q $(FILES) --tx '2*$(WORKER)' -m fuzz
 
 check: $(STAMP)  ## lint, format, types, import contract, generated code
 	@$(BIN)/ruff check --quiet .

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Final
 
 import pytest
 
@@ -12,6 +13,25 @@ from tests.brokers import Broker, KafkaCluster, KafkaMissingError, Tansu
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--update` writes the golden files anew, where what they hold may change at all."""
     parser.addoption("--update", action="store_true", help="write the golden files anew")
+
+
+LONGEST_FIRST: Final = (
+    "tests/crash/test_crash.py", "tests/real/test_up.py", "tests/real/test_replay_kafka.py",
+    "tests/real/test_offsets.py", "tests/real/test_sources_apart.py", "tests/real/test_poison_rates.py",
+    "tests/real/test_capture_hosts.py",
+    "tests/real/test_capture_torchrun.py", "tests/real/test_capture_up.py", "tests/real/test_gpu_story.py",
+    "tests/real/test_slurm.py", "tests/real/test_scheduler_election.py", "tests/real/test_agent_outages.py",
+)  # fmt: skip
+"""Files that take minutes: with several workers, one that comes last keeps all others waiting."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The longest files first; each in one piece, as a worker takes it. A run of one process stays as it is."""
+    if config.getoption("dist", "no") == "no" and not hasattr(config, "workerinput"):
+        return
+    place = {config.rootpath / file: number for number, file in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from tests.crash.report import Progress, again, verdict
 from tests.crash.run import run
 
-MINUTES = float(os.environ.get("WARPMETER_CRASH_MINUTES", "3"))
+MINUTES = float(os.environ.get("WARPMETER_CRASH_MINUTES", "2"))
 SEED = int(os.environ.get("WARPMETER_CRASH_SEED", "1"))
 
 
