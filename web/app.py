@@ -3,9 +3,10 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.concurrency import run_in_threadpool
 from fastapi.middleware.gzip import GZipMiddleware
+from fastapi.security import HTTPBearer
 
 from warpmeter import __version__
 from warpmeter.settings import Settings
@@ -19,6 +20,7 @@ from warpmeter.web.security import login
 from warpmeter.web.security.gate import FORMS, App, Gate, Receive, Scope, Send
 from warpmeter.web.security.identity import Identity
 
+BEARER = HTTPBearer(auto_error=False, description="A token of web.tokens.")
 GZIP_LEVEL = 1
 """A heatmap of 10,000 GPUs takes 112 ms at 1 and 489 ms at 5, for a few percent of the bytes."""
 
@@ -44,7 +46,8 @@ def api_app(settings: Settings, pages: App | None = None) -> FastAPI:
     app.add_middleware(Gate, web=settings.web, identity=app.state.identity)
     login.register(app)
     errors.register(app)
-    app.include_router(api.router())
+    told = [Depends(BEARER)] if settings.web.tokens else []  # for the description; the gate has looked already
+    app.include_router(api.router(), dependencies=told)
     return app
 
 

@@ -1,6 +1,7 @@
 """Serve the application on its port, from the start to a clean stop."""
 
 import logging
+import resource
 import signal
 import socket
 from typing import Final
@@ -17,6 +18,8 @@ STOP_WITHIN_S: Final = 3
 MESSAGE_BYTES: Final = 1 << 20
 """The largest message of a page over its websocket; they are events of buttons."""
 BACKLOG: Final = 1024
+CONNECTIONS: Final = 4000
+"""At once, pages that are open among them; more are answered with 503."""
 IDLE_S: Final = 30
 
 
@@ -38,6 +41,7 @@ def serve(settings: Settings) -> None:
         lifespan="on",
         ws_max_size=MESSAGE_BYTES,
         backlog=BACKLOG,
+        limit_concurrency=_connections(),
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=STOP_WITHIN_S,
         ssl_certfile=web.tls_certificate,
@@ -71,6 +75,13 @@ def _load(config: uvicorn.Config, web: Web) -> None:
         raise OSError(f"web.tls_certificate {web.tls_certificate} or web.tls_key {web.tls_key}: {error}") from error
 
 
+def _connections() -> int:
+    """As many as there may be files, less some for the store and the traces; the soft limit is raised to the hard."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return CONNECTIONS if most == resource.RLIM_INFINITY else max(100, min(CONNECTIONS, most - 200))
+
+
 class _Ours(logging.Handler):
     """What libraries log becomes lines of ours."""
 
@@ -84,3 +95,4 @@ def _tell_through_ours() -> None:
     root = logging.getLogger()
     root.handlers = [_Ours()]
     root.setLevel(logging.WARNING)
+    logging.getLogger("nicegui").setLevel(logging.ERROR)  # it tells of each page that is none, with its whole address
