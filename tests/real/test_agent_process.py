@@ -53,9 +53,9 @@ def test_one_tick_says_what_psutil_says_of_the_host(once: dict[str, list[dict[st
     assert host["host"] == socket.gethostname()
     assert abs(host["ts"] - time.time()) < 30
     assert host["mem_total_mebibytes"] == round(memory.total / 2**20)
-    assert host["mem_available_mebibytes"] == pytest.approx(memory.available / 2**20, rel=0.3)
+    assert host["mem_available_mebibytes"] == pytest.approx(memory.available / 2**20, rel=0.5)
     assert host["cores"] == psutil.cpu_count()
-    assert host["processes"] == pytest.approx(len(psutil.pids()), abs=40)
+    assert host["processes"] == pytest.approx(len(psutil.pids()), rel=0.5, abs=40)
     assert host["uptime_s"] == pytest.approx(time.time() - psutil.boot_time(), abs=30)
     modes = [host[f"cpu_{mode}_permille"] for mode in MODES]
     assert sum(modes) == pytest.approx(1000, abs=4)

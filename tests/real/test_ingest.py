@@ -120,9 +120,9 @@ def test_kill_9_at_any_moment_loses_nothing_and_doubles_nothing(at: Bench) -> No
 
 
 @pytest.mark.long
-def test_the_engine_killed_and_started_again_loses_nothing(broker: Broker, topic_prefix: str, tmp_path: Path) -> None:
+def test_the_engine_killed_and_started_again_loses_nothing(tansu: Broker, topic_prefix: str, tmp_path: Path) -> None:
     server = migrated(EngineServer(tmp_path / "data"))
-    at = make_bench(broker, server, topic_prefix, tmp_path)
+    at = make_bench(tansu, server, topic_prefix, tmp_path)
     with closing(at.start()) as process:
         at.feed.good(100)
         at.table.reaches(at.feed.sent, process)
@@ -254,10 +254,10 @@ def test_restarts_of_a_broker_that_forgets_everything(engine: EngineServer, topi
 
 
 @pytest.mark.long
-def test_the_same_into_an_engine_in_its_own_process(broker: Broker, topic_prefix: str, tmp_path: Path) -> None:
+def test_the_same_into_an_engine_in_its_own_process(tansu: Broker, topic_prefix: str, tmp_path: Path) -> None:
     data = tmp_path / "data"
     with closing(EngineServer(data)) as server:
-        at = make_bench(broker, migrated(server), topic_prefix, tmp_path)
+        at = make_bench(tansu, migrated(server), topic_prefix, tmp_path)
     inside = replace(at.settings, store=replace(at.settings.store, dsn=f"chdb://{data}"))
     at.feed.good(300)
     with closing(IngestProcess(inside, at.log)) as process:

@@ -43,6 +43,12 @@ def at(broker: Broker, engine: EngineServer, topic_prefix: str, tmp_path: Path) 
     return bench(broker, engine, topic_prefix, tmp_path)
 
 
+@pytest.fixture
+def on_tansu(tansu: Broker, engine: EngineServer, topic_prefix: str, tmp_path: Path) -> Bench:
+    """For rates and budgets, which are counted the same whatever broker and ledger there is."""
+    return bench(tansu, engine, topic_prefix, tmp_path)
+
+
 def mixed(at: Bench, places: range, bad: set[int]) -> set[int]:
     """A message at each of these offsets, poison at those in `bad`: the even ones only the engine refuses."""
     for place in places:
@@ -66,7 +72,8 @@ def complete(at: Bench, bad: set[int], process: IngestProcess, within_s: float =
 
 
 @pytest.mark.parametrize(("messages", "every"), [(20_000, 10_000), (2_000, 100)])
-def test_one_in_so_many(at: Bench, messages: int, every: int) -> None:
+def test_one_in_so_many(on_tansu: Bench, messages: int, every: int) -> None:
+    at = on_tansu
     bad = mixed(at, range(messages), set(range(every - 1, messages, every)) | {every})
     with closing(at.start()) as process:
         complete(at, bad, process)
@@ -74,7 +81,8 @@ def test_one_in_so_many(at: Bench, messages: int, every: int) -> None:
     at.spans_meet()
 
 
-def test_all_bad_halts_and_after_the_budget_is_raised_all_is_accounted_for(at: Bench) -> None:
+def test_all_bad_halts_and_after_the_budget_is_raised_all_is_accounted_for(on_tansu: Bench) -> None:
+    at = on_tansu
     bad = mixed(at, range(150), set(range(110)))
     for starts in (1, 2):  # each start counts anew, so a supervisor that ignores status 78 lets some through each time
         with closing(at.start()) as process:
@@ -89,8 +97,9 @@ def test_all_bad_halts_and_after_the_budget_is_raised_all_is_accounted_for(at: B
     at.spans_meet()
 
 
-def test_exactly_the_budget_passes_over_batches_and_one_more_halts(at: Bench) -> None:
+def test_exactly_the_budget_passes_over_batches_and_one_more_halts(on_tansu: Bench) -> None:
     """1,000 messages in batches of 90, each 20th bad, is 5 %."""
+    at = on_tansu
     bad = mixed(at, range(1001), set(range(1, 1000, 20)))
     with closing(at.start(batch_rows=90)) as process:
         complete(at, bad, process)
