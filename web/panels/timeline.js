@@ -15,7 +15,7 @@ const HITS = 1000;
 export default {
   template,
   data: () => ({
-    busy: true, error: "", notice: "", capture: "", rank: 0, ranks: [], rows: [], tall: 0, head: 0, span: "", tip: null,
+    busy: true, error: "", notice: "", capture: "", rank: 0, process: "", ranks: [], rows: [], tall: 0, head: 0, span: "", tip: null,
     event: null, merged: null, range: null, ranged: null, q: "", mode: "text", hits: null, hit: null, stored: null, table: null, help: false,
   }),
   computed: {
@@ -23,7 +23,8 @@ export default {
       return this.ranks.map((each) => ({ ...each, value: `${each.rank}|${each.process}`, text: each.process === `${each.rank}` ? `Rank ${each.rank}` : `Rank ${each.rank} · ${each.process}`, title: `${each.host || "unknown host"}, ${each.events.toLocaleString("en")} events` }));
     },
     current() {
-      return this.processes.find((each) => each.process === this.process && each.rank === this.rank)?.value ?? this.processes[0]?.value;
+      const of = this.processes.filter((each) => each.rank === this.rank);
+      return (of.find((each) => each.process === this.process) ?? of[0] ?? this.processes[0])?.value;
     },
     about() {
       return this.processes.find((each) => each.value === this.current)?.title ?? "";
@@ -80,7 +81,7 @@ export default {
 
     async load() {
       const { capture = "", rank = "0", sequence, process } = chosen(["capture", "rank", "sequence", "process"]);
-      Object.assign(this, { capture, rank: Number(rank), busy: true, error: "", event: null, merged: null, ranged: null, hits: null });
+      Object.assign(this, { capture, rank: Number(rank), process: process ?? "", busy: true, error: "", event: null, merged: null, ranged: null, hits: null });
       this.viewer?.close();
       this.viewer = null;
       if (!capture) return void Object.assign(this, { busy: false, error: "No capture is named: choose one on the page Profiling, and View there." });
