@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -39,6 +39,16 @@ class Net:
             [*line, "--kill-child", "sh", "-c", script], env={**os.environ, **environment}, cwd=ROOT, stdout=log,
             stderr=log, stdin=subprocess.DEVNULL,
         )  # fmt: skip
+
+
+def alone() -> list[str]:
+    """What a command line begins with to have a network of its own, without the abstract sockets of this machine's
+    other processes; empty where that cannot be."""
+    for line in (["unshare", "--net"], ["unshare", "--net", "--map-root-user"]):
+        with suppress(FileNotFoundError):
+            if subprocess.run([*line, "true"], check=False, capture_output=True).returncode == 0:
+                return line
+    return []
 
 
 @contextmanager
