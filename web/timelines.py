@@ -9,6 +9,7 @@ from warpmeter.web.reads import Reads
 MOST: Final = 20_000
 """Rectangles in an answer, whatever is asked for."""
 LEAST_BUCKET_NS: Final = 16
+MOST_DEPTHS: Final = 65_536
 _SPECIAL: Final = re.compile(r"[\\.+*?()|\[\]{}^$]")
 
 
@@ -54,16 +55,20 @@ def bucket_ns(since_ns: int, until_ns: int, width: int) -> int:
 def rectangles(reads: Reads, of: Shown, since_ns: int, until_ns: int, bucket: int) -> tuple[int, int, bytes]:
     """What is drawn of a stretch: the bucket's length that it took, how many there are, and the engine's columns.
 
-    Where buckets of `bucket` nanoseconds would make more than `MOST`, longer ones are taken.
+    Where buckets of `bucket` nanoseconds would make more than `MOST`, longer ones are taken; where even one is too many
+    for lanes as deep as that, what is innermost is left out.
     """
+    asked = {**of.parameters(), "since_ns": since_ns, "until_ns": until_ns, "most": MOST}
+    depths = MOST_DEPTHS
     while True:
-        body = reads.json(
-            "timeline_events", **of.parameters(), since_ns=since_ns, until_ns=until_ns, bucket_ns=bucket, most=MOST
-        )
+        body = reads.json("timeline_events", **asked, bucket_ns=bucket, depths=depths)
         rows = length(body)
         if rows <= MOST:
             return bucket, rows, body
-        bucket *= 2
+        if bucket < 2 * (until_ns - since_ns):
+            bucket *= 2
+        else:
+            depths = max(1, depths // 4)
 
 
 def literally(text: str) -> str:

@@ -8,6 +8,7 @@
 -- @since_ns 0  start of the stretch, nanoseconds from the first event
 -- @until_ns 1000000000  its end
 -- @bucket_ns 1000000  length of a bucket
+-- @depths 65536  only events with fewer around them
 -- @most 20000  rows that one more than is answered
 SELECT
     lane,
@@ -28,7 +29,7 @@ FROM
         sum(e.duration_ns) AS busy,
         count() AS events
     FROM trace_timeline_loads AS e
-    WHERE capture_id = {capture_id:String} AND process = {process:String} AND load = {load:String} AND lane != 65535
+    WHERE depth < {depths:UInt32} AND capture_id = {capture_id:String} AND process = {process:String} AND load = {load:String} AND lane != 65535
         AND start_ns < {until_ns:Int64}
         AND start_ns + duration_ns >= {since_ns:Int64}
         AND (start_ns >= {since_ns:Int64} OR duration_ns >= {bucket_ns:Int64})

@@ -231,3 +231,19 @@ def test_what_is_not_there_or_makes_no_sense(site: TestClient) -> None:
     problem = told(site, "linked", "", 422, since_ns=5, until_ns=5)
     assert problem["detail"][0]["loc"] == ["query", "until_ns"]
     told(site, "linked", "", 422, width=0)
+
+
+def test_lanes_deeper_than_an_answer_lose_what_is_innermost(site: TestClient, world: Client, embedded: Store) -> None:
+    store = replace(embedded, database="shared")
+    load = landing.begin(world, "deep")
+    events = {
+        "kind": ["frame"] * MANY, "thread": ["1/1"] * MANY, "lane": [at // 30_000 for at in range(MANY)],
+        "depth": [at % 30_000 for at in range(MANY)], "start_ns": [5] * MANY, "duration_ns": [7] * MANY,
+        "name": ["f"] * MANY,
+    }  # fmt: skip
+    tables: landing.Tables = {RANKS: [columns([{"file": "deep.json"}])], "trace_timeline": [events]}
+    put = landing.put(world, store, load, Process(0, "ant", True, None), tables)
+    landing.publish(world, store, load, [put], lambda _: None)
+    answer = told(site, "deep", until_ns=1_000)
+    assert 0 < answer["count"] <= timelines.MOST
+    assert max(answer["events"]["depth"]) < 30_000

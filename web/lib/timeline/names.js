@@ -35,8 +35,9 @@ function colourOf(name, shortened, kind) {
 export class Names {
   constructor({ id, name, kind }) {
     this.index = new Map(id.map((each, at) => [each, at]));
-    this.full = name;
-    this.kind = kind;
+    [this.full, this.kind] = [[...name, "(one of very many names)"], [...kind, ""]];
+    this.other = name.length;
+    [name, kind] = [this.full, this.kind];
     this.short = name.map((each, at) => (kind[at] === "frame" ? each : short(each)));
     this.colour = Uint8Array.from(name, (each, at) => colourOf(each, this.short[at], kind[at]));
     this.dimmed = null;

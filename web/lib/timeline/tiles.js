@@ -128,7 +128,7 @@ class Tile {
     Object.assign(this, { level, since, until, bucket: bucket_ns, lanes: new Map() });
     const count = events.lane?.length ?? 0;
     const places = Uint32Array.from({ length: count }, (_, at) => at);
-    const name = Uint32Array.from(events.name ?? [], (id) => names.index.get(id) ?? 0);
+    const name = Uint32Array.from(events.name ?? [], (id) => names.index.get(id) ?? names.other);
     const style = Uint16Array.from(places, (at) => names.colour[name[at]] * SHADES + shade(events, at));
     const lane = events.lane ?? [];
     places.sort((a, b) => lane[a] - lane[b] || style[a] - style[b]);
