@@ -129,8 +129,9 @@ class Desk:
     # Looking.
 
     def _targets(self, command: CaptureCommand) -> list[Target]:
-        """As they are at this moment: of a job that has just begun the last tick knows no ranks yet."""
-        clients = self._around.registry.clients()
+        """As they are at this moment: of a job that has just begun the last tick knows no ranks yet, and who has just
+        ended is registered still."""
+        clients = [client for client in self._around.registry.clients() if _started(self._around.proc, client.pid)]
         trees = self._around.trees([client.pid for client in clients])
         return targets(command.job_id, tuple(command.pids), clients, trees)
 

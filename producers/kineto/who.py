@@ -34,9 +34,18 @@ def below_me(folder: Path, timeout_s: float = TIMEOUT_S) -> Registered | None:
 
 def listens(folder: Path) -> bool:
     """Whether somebody reads the socket in `folder`, which is then to be the KINETO_IPC_SOCKET_DIR of processes."""
+    return _listened(str(folder / NAME))
+
+
+def listens_abstract() -> bool:
+    """Whether somebody reads the abstract name, in this network namespace."""
+    return _listened(ABSTRACT)
+
+
+def _listened(address: str | bytes) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect(str(folder / NAME))
+            probe.connect(address)
         except OSError:
             return False
     return True

@@ -71,17 +71,19 @@ def world(tansu: Tansu, topic_prefix: str, tmp_path: Path) -> Iterator[World]:
         )  # fmt: skip
         stack.enter_context(closing(SchedulerProcess(settings, tmp_path / "scheduler.log"))).until_active()
         stack.enter_context(agents.running(settings, log=tmp_path / "agent.log"))
+        until((sockets / "dynolog").exists, "the agent to listen", 60)
         yield World(settings, tmp_path)
 
 
 @contextmanager
-def job(world: World, line: Sequence[str], registered: str) -> Iterator[subprocess.Popen[bytes]]:
+def job(
+    world: World, line: Sequence[str], registered: str, options: Sequence[str] = ()
+) -> Iterator[subprocess.Popen[bytes]]:
     """A command below `warpmeter run`, once it has said that so many registered; ended when left."""
-    said = world.folder / "said"
+    said = world.folder / f"said{len(options)}"
     with said.open("wb") as file:
-        process = subprocess.Popen(
-            warpmeter("run", "--", *line), env=world.environment, cwd=ROOT, stderr=file, stdout=subprocess.DEVNULL
-        )
+        ours = warpmeter("run", *options, "--", *line)
+        process = subprocess.Popen(ours, env=world.environment, cwd=ROOT, stderr=file, stdout=subprocess.DEVNULL)
         try:
             until(lambda: registered in said.read_text() or process.poll() is not None, f"{registered}", 180)
             assert process.poll() is None, said.read_text()
@@ -107,3 +109,21 @@ def test_one_command_captures_all_ranks_at_one_time(world: World) -> None:
         assert sum(event["state"] == "captured" and not event["reason"] for event in by_steps) == RANKS
     done = subprocess.run(warpmeter("analyze", str(output), "--json"), capture_output=True, timeout=120, check=True)
     assert sorted(rank["rank"] for rank in json.loads(done.stdout)["ranks"]) == list(range(RANKS))
+
+
+def test_a_continuous_capture_that_costs_too_much_or_whose_cost_nobody_counts_ends_by_itself(world: World) -> None:
+    line = [torch_python(), "-m", "tests.training_hard", "300"]
+    with job(world, line, "1 process registered") as counted, job(world, line, "1 process registered", ["--no-steps"]):
+        what = ("--every", "20s", "--duration", "1s", "--stacks", "--shapes", "--max-slowdown", "0.05", "--wait")
+        events = world.capture("--host", "gpu01", "--pid", str(counted.pid), *what)
+        (captured,) = [event for event in events if event["state"] == "captured"]
+        assert (events[-1]["state"], events[-1]["reason"]) == ("ended", "slowdown"), events[-1]
+        assert captured["slowdown_permille"] > 50
+        assert f"{captured['slowdown_permille'] / 10:g} % of the steps a second" in events[-1]["why"]
+        counted.send_signal(signal.SIGTERM)
+        counted.wait(60)
+        events = world.capture("--host", "gpu01", *what)  # of all that ask: the other one
+        (captured,) = [event for event in events if event["state"] == "captured"]
+        assert captured["slowdown_permille"] is None
+        assert (events[-1]["state"], events[-1]["reason"]) == ("ended", "unmeasured"), events[-1]
+        assert "warpmeter run" in events[-1]["why"]

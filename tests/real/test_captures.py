@@ -164,6 +164,13 @@ def test_a_process_that_took_a_cancelled_request_is_busy_until_it_has_traced(hos
     ]  # fmt: skip
 
 
+def test_who_has_ended_is_not_meant_though_it_was_registered_a_moment_ago(host: Host) -> None:
+    with asking(host.sockets, host.traces, 1, poll_s=POLL_S) as (pid,):
+        host.registered([pid])
+    host.desk.take(host.command("look"))
+    assert [(event.state, event.reason) for event in host.events] == [("seen", "no_process")]
+
+
 def test_a_process_that_is_stopped_does_not_ask_and_is_given_up_before_its_start(host: Host) -> None:
     with asking(host.sockets, host.traces, 1, poll_s=POLL_S) as (pid,):
         host.registered([pid])

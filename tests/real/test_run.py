@@ -54,6 +54,13 @@ def test_a_command_has_the_variables_and_its_own_stay(host: Host, tmp_path: Path
     assert "KINETO_IPC_SOCKET_DIR" not in json.loads(done)
 
 
+def test_a_folder_that_an_agent_will_come_back_to_is_where_processes_ask(tmp_path: Path) -> None:
+    line = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
+    tmp_path.chmod(0o1777)
+    done, _ = start(line, tmp_path).communicate(timeout=60)
+    assert ("KINETO_IPC_SOCKET_DIR" in json.loads(done)) == (not who.listens_abstract())
+
+
 def test_its_status_its_signals_and_its_words_are_the_commands(tmp_path: Path) -> None:
     for line, status in (("exit 3", 3), ("kill -9 $$", 137), ("exit 0", 0)):
         assert start(["sh", "-c", line], tmp_path).wait(60) == status

@@ -5,6 +5,7 @@ The command gets what it would get without us: signals, the terminal, its exit s
 
 import os
 import signal
+import stat
 import tempfile
 import threading
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from warpmeter.hook import warpmeter_steps
-from warpmeter.producers.kineto import explain, who
+from warpmeter.producers.kineto import endpoint, explain, who
 
 HOOK: Final = warpmeter_steps.FOLDER
 """What counts optimizer steps (`warpmeter.hook`): first in PYTHONPATH, for its `sitecustomize`."""
@@ -43,19 +44,27 @@ class Setup:
 def setup(folder: Path, traces: Path | None, environ: Mapping[str, str], count_steps: bool = True) -> Setup:
     """Variables for a command. What `environ` has already stays, but for `traces`, when it is given.
 
-    Without an agent in `folder`, processes are left to look for the abstract name. `count_steps`: Python below the
-    command loads what counts optimizer steps, before its own `sitecustomize`.
+    Without an agent in `folder`, processes are left to look for the abstract name; but for a folder that an agent made
+    and will come back to, where nobody has that name either. `count_steps`: Python below the command loads what counts
+    optimizer steps, before its own `sitecustomize`.
     """
     wanted = {"KINETO_USE_DAEMON": environ.get("KINETO_USE_DAEMON") or "1"}
     if given := environ.get("KINETO_IPC_SOCKET_DIR"):
         folder = Path(given)
-    elif who.listens(folder):
+    elif who.listens(folder) or (_is_agents(folder) and not who.listens_abstract()):
         wanted["KINETO_IPC_SOCKET_DIR"] = str(folder)
     where = traces.absolute() if traces is not None else environ.get("KINETO_ONDEMAND_TRACE_DIR")
     wanted["KINETO_ONDEMAND_TRACE_DIR"] = str(where or tempfile.gettempdir())
     if count_steps:
         wanted["PYTHONPATH"] = os.pathsep.join(each for each in (HOOK, environ.get("PYTHONPATH", "")) if each)
     return Setup(folder, wanted)
+
+
+def _is_agents(folder: Path) -> bool:
+    """Whether processes of all users may make sockets there, as in a folder that an agent made."""
+    with suppress(OSError):
+        return stat.S_IMODE(folder.stat().st_mode) == endpoint.SHARED
+    return False
 
 
 def run(line: Sequence[str], made: Setup, say: Callable[[str], None]) -> int:
