@@ -46,7 +46,12 @@ async function read(url, options) {
   const answer = await fetch(url, { ...options, headers: { accept: "application/json", ...options.headers } });
   const body = answer.status === 204 ? {} : await answer.json().catch(() => ({}));
   if (answer.ok) return body;
-  throw Object.assign(new Error(reason(body) || `${answer.status} ${answer.statusText}`), { status: answer.status, body });
+  throw failure(answer.status, body, answer.statusText);
+}
+
+// The error of an answer that is none.
+export function failure(status, body, otherwise = "") {
+  return Object.assign(new Error(reason(body) || `${status} ${otherwise}`), { status, body });
 }
 
 // What an error's body says, as one sentence.
@@ -73,8 +78,9 @@ export function hold(promise) {
 }
 
 // Fetch now, when one of `names` changes in the address, and when the page refreshes; with `element`, only once that
-// is nearly in sight. `source` may be a function of what is chosen. Returns how to stop.
-export function follow(source, names, draw, fail, { element, begin } = {}) {
+// is nearly in sight. `source` may be a function of what is chosen; `by` asks in another way than `ask`. Returns how to
+// stop.
+export function follow(source, names, draw, fail, { element, begin, by = ask } = {}) {
   let abort = new AbortController();
   let [seen, stale] = [!element, true];
   const fetchNow = async () => {
@@ -88,7 +94,7 @@ export function follow(source, names, draw, fail, { element, begin } = {}) {
     const parameters = chosen(names);
     const sources = [typeof source === "function" ? source(parameters) : source].flat();
     try {
-      const answers = await Promise.all(sources.map((each) => ask(each, parameters, { signal })));
+      const answers = await Promise.all(sources.map((each) => by(each, parameters, { signal })));
       if (!signal.aborted) draw(...answers);
     } catch (error) {
       if (!signal.aborted) fail(error.message, error);

@@ -1,5 +1,6 @@
 // A heatmap's arithmetic: thousands of rows into the pixels there are, values into colours.
 
+import { addressOf, failure } from "./asking.js";
 import { isRatio } from "./units.js";
 
 const DARK = ["#1d2430", "#1b3d55", "#1d6376", "#318c82", "#79b87a", "#d6da78"];
@@ -21,32 +22,52 @@ export function palette(dark) {
 
 export const gradient = (dark) => `linear-gradient(to right, ${(dark ? DARK : LIGHT).join(", ")})`;
 
-// Rows `order[first…last)` averaged into `bands` bands of `columns` values; NaN where nothing is known.
-export function bands(values, order, first, last, count, columns) {
-  const [sums, known] = [new Float64Array(count * columns), new Uint16Array(count * columns)];
+// Asks for a heatmap as `ask` does, and has a worker read it: `{ …, columns, width, cells }`, the cells in one flat array.
+let worker;
+const waiting = new Map();
+let count = 0;
+
+export async function askHeat(source, parameters, { signal }) {
+  worker ??= listened(new Worker(new URL("./heat-worker.js", import.meta.url), { type: "module" }));
+  const reply = await fetch(addressOf(source, parameters), { signal, headers: { accept: "application/json" } });
+  if (!reply.ok) throw failure(reply.status, await reply.json().catch(() => ({})), reply.statusText);
+  const [id, bytes] = [(count += 1), await reply.arrayBuffer()];
+  return new Promise((resolve) => {
+    waiting.set(id, resolve);
+    worker.postMessage({ id, bytes }, [bytes]);
+  });
+}
+
+function listened(made) {
+  made.onmessage = ({ data: { id, answer } }) => {
+    waiting.get(id)(answer);
+    waiting.delete(id);
+  };
+  return made;
+}
+
+// Rows `order[first…last)` averaged into `count` bands of `width` values; NaN where nothing is known.
+export function bands({ cells, width }, order, first, last, count) {
+  const [sums, known] = [new Float64Array(count * width), new Uint16Array(count * width)];
   for (let row = first; row < last; row += 1) {
-    const base = Math.floor(((row - first) * count) / (last - first)) * columns;
-    const cells = values[order[row]];
-    for (let x = 0; x < columns; x += 1) {
-      const value = cells[x];
-      if (value === null || value === undefined) continue;
-      sums[base + x] += value;
-      known[base + x] += 1;
+    const [band, from] = [Math.floor(((row - first) * count) / (last - first)) * width, order[row] * width];
+    for (let x = 0; x < width; x += 1) {
+      const value = cells[from + x];
+      if (Number.isNaN(value)) continue;
+      sums[band + x] += value;
+      known[band + x] += 1;
     }
   }
   return Float32Array.from(sums, (sum, at) => (known[at] ? sum / known[at] : NaN));
 }
 
 // What the colours span: all of a ratio, else from the least to the most that is seen.
-export function extent(values, unit) {
+export function extent(cells, unit) {
   if (isRatio(unit)) return [0, 1];
   let [least, most] = [Infinity, -Infinity];
-  for (const row of values) {
-    for (const value of row) {
-      if (value === null) continue;
-      if (value < least) least = value;
-      if (value > most) most = value;
-    }
+  for (const value of cells) {
+    if (value < least) least = value;
+    if (value > most) most = value;
   }
   if (least > most) return [0, 1];
   return least === most ? [Math.min(0, least), most || 1] : [least, most];
@@ -65,17 +86,20 @@ export function picture(cells, columns, rows, [least, most], colours) {
   return image;
 }
 
-const mean = (row) => {
+function mean({ cells, width }, row) {
   let [sum, known] = [0, 0];
-  for (const value of row) if (value !== null) [sum, known] = [sum + value, known + 1];
+  for (let at = row * width; at < (row + 1) * width; at += 1) {
+    if (!Number.isNaN(cells[at])) [sum, known] = [sum + cells[at], known + 1];
+  }
   return known ? sum / known : -Infinity;
-};
+}
 
 // The order of rows: as they came (by host and GPU), by mean value, or by job.
-export function ordered({ values, job_id: jobs }, by) {
-  const order = Array.from(values, (_, at) => at);
+export function ordered(answer, by) {
+  const { host, job_id: jobs } = answer.columns;
+  const order = Array.from(host, (_, at) => at);
   if (by === "value") {
-    const means = values.map(mean);
+    const means = order.map((row) => mean(answer, row));
     order.sort((a, b) => means[b] - means[a]);
   } else if (by === "job" && jobs) {
     order.sort((a, b) => (jobs[a] || "\uffff").localeCompare(jobs[b] || "\uffff") || a - b);

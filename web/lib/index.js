@@ -1,7 +1,7 @@
 // What panels share: `import { … } from "warpmeter-ui"`.
 
 export { CARRIED, address, choose, chosen, hostAddress, jobAddress, onChosen } from "./address.js";
-export { addressOf, ask, follow, hold, send, whoAmI } from "./asking.js";
+export { addressOf, ask, failure, follow, hold, send, whoAmI } from "./asking.js";
 export { framed, panel } from "./panel.js";
 export { colour, follow as followTheme, isDark, theme } from "./theme.js";
 export { ago, clock, duration, instant, look, moment, span, zone } from "./times.js";

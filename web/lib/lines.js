@@ -55,5 +55,5 @@ export function reasons(answers, sources, hint) {
   if (found) return `${found.state}: ${found.why || `${found.source} gives no reason`}`;
   const whole = troubled.find(({ subject }) => !subject);
   if (whole) return `${whole.source} ${whole.state}: ${whole.why || "no reason given"}`;
-  return `Nothing was measured in this window. ${hint || "Look at another one, or see which sources the agent has."}`;
+  return `Not measured in this window. ${hint}`.trim();
 }

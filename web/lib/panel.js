@@ -30,7 +30,7 @@ export const panel = {
         this.error = message;
         this.busy = false;
       },
-      { element: this.$el, begin: () => (this.busy = true) },
+      { element: this.$el, begin: () => (this.busy = true), by: this.$options.by },
     );
   },
   beforeUnmount() {

@@ -21,8 +21,8 @@ HOSTS: Final = (
     Column("last_seen_at", "Seen", "ago", width=90),
 )
 JOBS: Final = (
-    Column("job_id", "Job", "job", width=100),
-    Column("name", "Name", width=130, flex=1),
+    Column("job_id", "Job", "job", width=96, flex=1),
+    Column("name", "Name", width=100, flex=1),
     Column("user", "User", width=72),
     Column("state", "State", "state", width=90),
     Column("spark", "GPU utilisation", "spark", width=114, sort=""),

@@ -37,7 +37,7 @@ def frame(here: str, heading: str, *, window: bool = True, run: str | None = Non
     head.move(target_index=0)  # NiceGUI's q-page is the page's main landmark; the header stands before it
     with ui.element("div").classes("wm-main").props("id=content tabindex=-1"):
         with ui.element("div").classes("wm-title"):
-            TextElement(tag="h1", text=heading)
+            TextElement(tag="h1", text=heading).props["title"] = heading
             if window:
                 Picker(run)
         yield

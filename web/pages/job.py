@@ -25,7 +25,7 @@ EFFICIENCY: Final = (
     Tile("tensor_active", "Tensor active", RATIO),
     Tile("dram_active", "Memory active", RATIO),
     Tile("power_watts", "Power of a GPU", "W"),
-    Tile("fb_used_bytes_max", "Most memory used", "B"),
+    Tile("fb_used_bytes_max", "Peak memory", "B"),
     Tile("gpu_hours", "GPU hours"),
     Tile("wasted_gpu_hours", "Wasted GPU hours", note="wasted", note_unit=RATIO),
 )

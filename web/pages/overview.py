@@ -24,6 +24,16 @@ LINES: Final = {
     "fleet": "/api/v1/series?by=fleet&topic=gpu-samples&metric=gpu_util",
     "": "/api/v1/series?by=host&topic=gpu-samples&metric=gpu_util&top=20",
 }
+NO_ROOM: Final = (
+    "gpus",
+    "gpus_gone",
+    "cpu_util",
+    "mem_available_bytes",
+    "last_seen_at",
+    "hosts",
+    "duration_s",
+    "started_at",
+)
 ROWS: Final = 10
 
 
@@ -34,5 +44,5 @@ def show() -> None:
         States("/api/v1/fleet/states", "GPUs now")
         Series("By host", LINES, follows=(*WINDOW, "metric"), link="host")
         Heatmap("/api/v1/heatmap", "By GPU")
-        host.hosts(few(HOSTS, "gpus", "gpus_gone", "cpu_util", "mem_available_bytes"), ROWS).classes("wm-half")
-        job.jobs(few(JOBS, "hosts", "duration_s", "started_at"), ROWS, sort="-gpu_hours").classes("wm-half")
+        host.hosts(few(HOSTS, *NO_ROOM), ROWS).classes("wm-half")
+        job.jobs(few(JOBS, *NO_ROOM), ROWS, sort="-gpu_hours").classes("wm-half")

@@ -25,7 +25,7 @@ export default {
       this.events = answer.data ?? answer;
     },
     time: (at) => instant(Date.parse(at)),
-    length: ({ at, until }) => (until ? duration((Date.parse(until) - Date.parse(at)) / 1e3) : ""),
+    length: ({ at, until }) => (until ? duration((Date.parse(until) - Date.parse(at)) / 1e3) : "lasts"),
     around({ at, until }) {
       look(Date.parse(at) - AROUND_MS, Math.min(Date.now(), Date.parse(until ?? at) + AROUND_MS));
     },

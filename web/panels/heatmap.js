@@ -1,6 +1,6 @@
 import { choose, chosen, clock, colour, framed, hostAddress, instant, isDark, look, onChosen, panel, show, unitName } from "warpmeter-ui";
 import { cross, onCross } from "warpmeter-ui/plot.js";
-import { bands, extent, gradient, ordered, palette, picture } from "warpmeter-ui/heat.js";
+import { askHeat, bands, extent, gradient, ordered, palette, picture } from "warpmeter-ui/heat.js";
 import { metrics } from "warpmeter-ui/metrics.js";
 
 const [LEFT, RIGHT, BOTTOM, HIGHEST, THICKEST, DRAG] = [84, 10, 20, 420, 14, 4];
@@ -17,6 +17,7 @@ function hatch(context) {
 
 export default {
   mixins: [panel],
+  by: askHeat,
   template: framed(
     `<div ref="plot" class="wm-plot wm-heat" tabindex="0" role="group" aria-roledescription="heatmap" :aria-label="summary" :style="{ minHeight: height + 20 + 'px' }"
           @pointerdown="press" @pointermove="move" @pointerup="release" @pointerleave="leaveIt" @keydown="keys" @blur="at = null">
@@ -60,7 +61,7 @@ export default {
     },
     draw(answer) {
       this.answer = Object.freeze(answer);
-      this.span = extent(answer.columns.values, answer.unit);
+      this.span = extent(answer.cells, answer.unit);
       [this.low, this.high] = this.span.map((value) => show(value, answer.unit));
       this.unit = unitName(answer.unit);
       this.orders = {};
@@ -68,7 +69,7 @@ export default {
     },
     rowsShown() {
       const { columns } = this.answer;
-      const order = (this.orders[this.by] ??= ordered(columns, this.by));
+      const order = (this.orders[this.by] ??= ordered(this.answer, this.by));
       const [from, to] = (chosen(["rows"]).rows ?? "").split("~");
       const place = (key) => order.findIndex((row) => `${columns.host[row]}/${columns.gpu[row]}` === key);
       const [first, last] = to ? [place(from), place(to) + 1] : [0, order.length];
@@ -77,10 +78,9 @@ export default {
     },
     paint() {
       if (!this.answer) return;
-      const { columns, step_s: step, since, first } = this.answer;
+      const { width, step_s: step, since, first } = this.answer;
       const shown = (this.shown = this.rowsShown());
       const rows = shown.last - shown.first;
-      const width = columns.values[0]?.length ?? 0;
       [this.total, this.zoomed, this.empty] = [shown.order.length, shown.zoomed, !rows || !width];
       this.ramp = gradient(isDark());
       if (this.empty) return;
@@ -88,7 +88,7 @@ export default {
       this.bandCount = Math.min(rows, this.height);
       this.begin = first ? first * 1e3 : Date.parse(since);
       this.end = this.begin + width * step * 1e3;
-      const cells = (this.cells = bands(columns.values, shown.order, shown.first, shown.last, this.bandCount, width));
+      const cells = (this.cells = bands(this.answer, shown.order, shown.first, shown.last, this.bandCount));
       this.columnCount = width;
       this.put(picture(cells, width, this.bandCount, this.span, palette(isDark())));
     },

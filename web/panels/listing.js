@@ -88,7 +88,7 @@ export default {
       const by = column.sort ?? column.field;
       const numeric = NUMBERS.includes(column.kind);
       return {
-        field: column.field, headerName: column.name, width: column.width, minWidth: Math.min(column.width, column.flex ? 150 : 80), flex: column.flex || undefined,
+        field: column.field, headerName: column.name, width: column.width, minWidth: Math.min(column.width, column.flex ? 150 : 60), flex: column.flex || undefined,
         sortable: Boolean(by), sort: this.order === by ? "asc" : this.order === `-${by}` ? "desc" : undefined,
         sortingOrder: numeric || column.kind !== "text" ? ["desc", "asc", null] : ["asc", "desc", null],
         type: numeric ? "rightAligned" : undefined,

@@ -60,9 +60,9 @@ export default {
       this.kind = first.unit;
       this.unit = unitName(first.unit);
       this.lines = labelled(answers, this.names);
+      if (!this.lines.some((each) => each.values.some((value) => value !== null))) return this.explain(answers);
       this.reason = "";
-      if (this.lines.some((each) => each.values.some((value) => value !== null))) this.paint();
-      else this.explain(answers);
+      return this.paint();
     },
     async paint() {
       const echarts = await charts();

@@ -1,0 +1,245 @@
+"""The pages in a browser, on a real engine and a real web process: they draw, and addresses say what they show."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.brokers.process import free_ports, tail
+from tests.browser.visits import Visit, chromium, visit
+from tests.engine import DATABASE, TOKEN, WRITER, EngineServer
+from tests.signals import tell
+from tests.wait import until
+from tests.webworld import HOSTS, ODD_HOST, ODD_JOB, landed
+from warpmeter import launch, migrate
+from warpmeter.settings import Metrics, Settings, Store, Web
+from warpmeter.store import connect
+
+expect.set_options(timeout=60_000)
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+
+HOST = f"/host/{quote(ODD_HOST, safe='')}"
+JOB = f"/job?id={quote(ODD_JOB, safe='')}"
+PAGES = {"overview": "/", "hosts": "/hosts", "host": HOST, "jobs": "/jobs", "job": JOB}
+PATIENCE_MS = 60_000
+NO_KAFKA = "/profilable"
+"""Whether a job can be profiled its agents say over Kafka, which these tests do without."""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    with closing(EngineServer(tmp_path_factory.mktemp("pages") / "engine")) as server:
+        writing = Store(dsn=f"http://{WRITER}:{TOKEN}@127.0.0.1:{server.port}", database=DATABASE)
+        with connect(writing, database="default") as client:
+            migrate.apply(client, writing)
+        with connect(writing) as client:
+            landed(client)
+        yield Store(dsn=server.url, database=DATABASE)
+
+
+@pytest.fixture(scope="module")
+def home(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where the page is."""
+    port = free_ports(1)[0]
+    settings = replace(Settings(), store=store, web=Web(port=port), metrics=Metrics(web_port=0))
+    log = tmp_path_factory.mktemp("pages") / "web.log"
+    with log.open("ab") as output:
+        process = launch.spawn("warpmeter.web", settings, log=output)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        until(lambda: process.poll() is not None or _answers(address), f"the page to come up: {tail(log)}", 120)
+        yield address
+    finally:
+        tell(process)
+        process.wait(60)
+
+
+def _answers(address: str) -> bool:
+    try:
+        return httpx.get(f"{address}/api/v1/health", timeout=10).is_success
+    except httpx.HTTPError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def tab(browser: Browser, home: str) -> Iterator[Visit]:
+    with visit(browser, home) as found:
+        found.page.set_default_timeout(PATIENCE_MS)
+        yield found
+
+
+def drawn(page: Page) -> None:
+    """Look at all of it, for panels ask only when nearly in sight; until nothing is on its way any more."""
+    page.wait_for_function("document.querySelectorAll('.wm-panel').length > 0")
+    page.wait_for_function(
+        "(() => { const busy = document.querySelector('[aria-busy=true]'); busy?.scrollIntoView(); return !busy; })()"
+    )
+    page.evaluate("scrollTo(0, 0)")
+
+
+def complaints(tab: Visit) -> list[str]:
+    """What went wrong, but for what needs Kafka."""
+    return [error for error in tab.errors if NO_KAFKA not in error]
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
+def test_a_page_draws_without_complaint(browser: Browser, home: str, name: str, theme: str, width: int) -> None:
+    with visit(browser, home, width, "dark" if theme == "dark" else "light") as tab:
+        tab.page.set_default_timeout(PATIENCE_MS)
+        tab.page.goto(home + PAGES[name])
+        drawn(tab.page)
+        tab.shot(f"{name}-{theme}-{width}")
+        assert complaints(tab) == []
+        assert tab.foreign == []
+        assert tab.barriers() == []
+        assert not tab.overflows
+        assert "warpmeter" in tab.page.title()
+        assert tab.page.locator("h1").count() == 1
+
+
+def test_the_overview_shows_the_fleet(tab: Visit) -> None:
+    tab.page.goto(f"{tab.home}/?since=-2h")
+    drawn(tab.page)
+    for name in ("GPU utilisation", "SM active", "Power of a GPU"):
+        assert tab.page.locator(".wm-stat", has_text=name).inner_text().split("\n")[1][0].isdigit()
+    expect(tab.page.locator(".wm-heat canvas")).to_be_visible()
+    for host in HOSTS:
+        assert tab.page.get_by_role("link", name=host, exact=True).count()
+    assert tab.page.locator(".wm-spark path").first.get_attribute("d")
+
+
+def test_a_link_reproduces_the_view(tab: Visit) -> None:
+    tab.page.goto(f"{tab.home}/?since=-2h&metric=power_watts&order=value&theme=dark&refresh=off&hosts.sort=-host")
+    drawn(tab.page)
+    expect(tab.page.get_by_label("Metric")).to_have_value("power_watts")
+    expect(tab.page.get_by_label("Order")).to_have_value("value")
+    expect(tab.page.get_by_label("Refresh")).to_have_value("off")
+    expect(tab.page.get_by_label("Theme")).to_have_value("dark")
+    expect(tab.page.locator(".wm-range")).to_have_text("Last 2 h")
+    assert tab.page.locator(".wm-scale").inner_text().endswith("W")
+    first = tab.page.locator(".ag-row[row-index='0'] a").first
+    expect(first).to_have_text(max(HOSTS))
+
+
+def test_choices_go_into_the_address_and_back_undoes_them(tab: Visit) -> None:
+    tab.page.goto(f"{tab.home}/")
+    drawn(tab.page)
+    tab.page.get_by_role("button", name="The last 6 hours").click()
+    tab.page.wait_for_url("**/?since=-6h")
+    tab.page.get_by_label("Metric").select_option("sm_active")
+    tab.page.wait_for_url("**/?since=-6h&metric=sm_active")
+    tab.page.go_back()
+    tab.page.wait_for_url("**/?since=-6h")
+    expect(tab.page.get_by_label("Metric")).to_have_value("gpu_util")
+    tab.page.locator(".wm-range").click()
+    tab.page.get_by_label("From", exact=True).fill("yesterday")
+    tab.page.get_by_role("button", name="Show", exact=True).click()
+    expect(tab.page.locator(".wm-pop [role=alert]")).to_contain_text("yesterday")
+    tab.page.get_by_label("From", exact=True).fill("-90m")
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_url("**/?since=-90m")
+    assert complaints(tab) == []
+
+
+def test_dragging_over_a_chart_looks_closer(tab: Visit) -> None:
+    tab.page.goto(f"{tab.home}/?since=-2h&refresh=off")
+    drawn(tab.page)
+    box = tab.page.locator(".wm-plot").first.bounding_box()
+    assert box
+    y = box["y"] + box["height"] / 2
+    tab.page.mouse.move(box["x"] + 300, y)
+    tab.page.mouse.down()
+    tab.page.mouse.move(box["x"] + 500, y, steps=4)
+    tab.page.mouse.up()
+    tab.page.wait_for_url("**since=20*until=20*")
+    drawn(tab.page)
+    assert complaints(tab) == []
+
+
+def test_pointing_at_a_chart_tells_values_and_moves_the_crosshair_of_all(tab: Visit) -> None:
+    tab.page.goto(f"{tab.home}/host/ant?since=-2h&refresh=off")
+    drawn(tab.page)
+    tab.page.locator(".wm-plot").first.hover()
+    expect(tab.page.locator(".wm-tip")).to_contain_text("GPU 0")
+    assert tab.page.locator(".wm-cross:not([hidden])").count() > 2
+    for _ in range(3):  # the newest step is still being filled
+        tab.page.locator(".wm-plot").first.press("ArrowLeft")
+    expect(tab.page.locator(".wm-tip")).to_contain_text("GPU 0")
+
+
+def test_the_theme_is_remembered(tab: Visit) -> None:
+    scheme = "getComputedStyle(document.documentElement).colorScheme"
+    tab.page.goto(f"{tab.home}/hosts")
+    tab.page.get_by_label("Theme").select_option("dark")
+    tab.page.wait_for_url("**theme=dark")
+    assert tab.page.evaluate(scheme) == "dark"
+    tab.page.goto(f"{tab.home}/jobs")
+    expect(tab.page.get_by_label("Theme")).to_have_value("dark")
+    assert tab.page.evaluate(scheme) == "dark"
+
+
+def test_states_filter_the_tables_and_a_table_can_be_had_as_csv(tab: Visit, tmp_path: Path) -> None:
+    tab.page.goto(f"{tab.home}/?since=-2h")
+    drawn(tab.page)
+    tab.page.locator(".wm-state-buttons button", has_text="gone").click()
+    tab.page.wait_for_url("**gpus=gone")
+    table = tab.page.get_by_role("region", name="Hosts")
+    gone = httpx.get(f"{tab.home}/api/v1/hosts", params={"gpus": "gone"}, timeout=60).json()["data"]
+    expect(table.locator(".ag-row")).to_have_count(len(gone))
+    assert ODD_HOST in [host["host"] for host in gone]
+    with tab.page.expect_download() as saving:
+        table.get_by_role("button", name="Download Hosts as CSV").click()
+    saving.value.save_as(tmp_path / "hosts.csv")
+    lines = (tmp_path / "hosts.csv").read_text().splitlines()
+    assert lines[0].startswith("host,state")
+    assert len(lines) == 1 + len(gone)
+    table.get_by_role("searchbox").fill("no such host")
+    expect(table).to_contain_text("Nothing matches the filter")
+
+
+def test_a_host_says_what_happened_and_why_there_is_nothing_to_show(tab: Visit) -> None:
+    tab.page.goto(f"{tab.home}/host/ant?since=-3h")
+    drawn(tab.page)
+    for title in ("GPU Utilization", "L3 Cache Hit Ratio", "Network Bandwidth"):
+        assert tab.page.get_by_role("heading", name=title).count()
+    expect(tab.page.get_by_role("region", name="Events")).to_contain_text("XID 79")
+    expect(tab.page.get_by_role("region", name="L3 Cache Hit Ratio")).to_contain_text("Not measured")
+    assert tab.page.get_by_role("region", name="Jobs").locator("a").count() == 1
+    tab.page.get_by_role("region", name="Jobs").locator("a").click()
+    tab.page.wait_for_url("**/job?id=*")
+    expect(tab.page.locator("h1")).to_contain_text(ODD_JOB)
+
+
+def test_a_job_begins_with_its_own_time(tab: Visit) -> None:
+    tab.page.goto(tab.home + JOB)
+    drawn(tab.page)
+    assert "since=20" in tab.page.url
+    expect(tab.page.get_by_role("region", name="Ranks side by side")).to_contain_text("ant")
+    assert tab.page.locator(".wm-heat canvas").is_visible()
+
+
+def test_the_keyboard_alone_reaches_a_host(tab: Visit) -> None:
+    tab.page.goto(f"{tab.home}/hosts")
+    drawn(tab.page)
+    tab.page.keyboard.press("Tab")
+    expect(tab.page.locator(".wm-skip")).to_be_focused()
+    tab.page.keyboard.press("Enter")
+    link = tab.page.locator(".ag-row a").first
+    for _ in range(60):
+        if link.evaluate("link => [link, link.closest('.ag-cell')].includes(document.activeElement)"):
+            break
+        tab.page.keyboard.press("Tab")
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_url("**/host/*")
