@@ -144,9 +144,13 @@ def _events(capture_id: str, known: Known) -> list[Event]:
     """What the store knows, as the events that it knows it from."""
     row, found = known.row, []
     if row is not None and row["begun_at"] is not None:
-        found.append(Event(capture_id=capture_id, state="requested"))
+        found.append(Event(capture_id=capture_id, state="requested", ts=_seconds(row["begun_at"])))
     if row is not None and row["ended_at"] is not None:
-        found.append(Event(capture_id=capture_id, state="ended", reason=row["reason"], why=row["why"]))
+        found.append(
+            Event(
+                capture_id=capture_id, state="ended", ts=_seconds(row["ended_at"]), reason=row["reason"], why=row["why"]
+            )
+        )
     for process in known.processes:
         found += _of_process(capture_id, process)
     return found
@@ -173,7 +177,11 @@ def _set(row: Row, *names: str) -> dict[str, Any]:
 
 
 def _times(row: Row, *names: str) -> dict[str, Any]:
-    return {name: datetime.fromisoformat(row[name]).timestamp() for name in names if row[name] is not None}
+    return {name: _seconds(row[name]) for name in names if row[name] is not None}
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
 
 
 def _new(request: Request) -> Row:
@@ -194,8 +202,10 @@ def _heard(row: Row, progress: Progress) -> Row:
     if progress.ended is not None:
         new |= {"state": "ended", "reason": progress.ended.reason, "why": progress.ended.why}
         new["ended_at"] = row["ended_at"] or _time(progress.ended.ts)
-    elif progress.begun and row["state"] == "requested":
+    elif progress.begun is not None and row["state"] == "requested":
         new["state"] = "running"
+    if progress.begun is not None:
+        new["begun_at"] = row["begun_at"] or _time(progress.begun.ts)
     ranks = progress.ranks.values()
     counts = {
         "processes": len(ranks),

@@ -38,6 +38,9 @@ COLUMNS: Final = (
 )
 FIELDS: Final = {"duration_ms": "duration", "interval_s": "interval"}
 """What a request's fields are called here."""
+MOST_LISTED: Final = 100_000
+OPEN_SINCE: Final = "-16d"
+"""No capture goes on for longer than 14 days."""
 State = Literal["requested", "running", "ended", "lost"]
 
 
@@ -141,14 +144,16 @@ def captures(
 ) -> Any:
     """Captures and how they stand, the latest first. What was asked for here a moment ago comes before the page."""
     asked = {"job_id": job, "host": host, "state": state, "requested_by": by, "search": search}
-    rows, total = paging.rows(reads, "captures_listed", since="2020-01-01", **asked, **page.parameters())
+    latest = page.sort == "requested_at" and page.descending and not (job or host or state or search)
+    most = page.offset + page.limit if latest else MOST_LISTED
+    since = OPEN_SINCE if state in ("requested", "running") else "2020-01-01"
+    rows, total = paging.rows(reads, "captures_listed", since=since, most=most, **asked, **page.parameters())
+    if latest and rows:
+        total = rows[0]["meant"]
     rows = [known.fresh(row) for row in rows]
-    if not page.offset and page == Page(page.limit, 0, "requested_at", True) and not (host or by or search):
-        new = [
-            row
-            for row in known.unlisted(rows)
-            if row["job_id"] == (job or row["job_id"]) and state in ("", row["state"])
-        ]
+    if not page.offset and page.sort == "requested_at" and page.descending and not (host or by or search):
+        new = [each for each in known.unlisted(rows) if each["job_id"] == (job or each["job_id"])]
+        new = [each for each in new if state in ("", each["state"])]
         rows, total = [*new, *rows][: max(page.limit, len(new))], total + len(new)
     return paging.answer(rows, total, page)
 

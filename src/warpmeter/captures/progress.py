@@ -20,7 +20,7 @@ class Progress:
     capture_id: str
     request: Request | None = None
     asked_to: str = ""
-    begun: bool = False
+    begun: Event | None = None
     ranks: dict[tuple[int, str, int], Rank] = field(default_factory=dict)
     hosts: dict[tuple[int, str], Event] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Progress:
     def hear(self, event: Event) -> None:
         """Take an event, in any order; one that comes twice says nothing new."""
         if not event.sequence:
-            self.begun |= event.state == "requested"
+            self.begun = event if event.state == "requested" and self.begun is None else self.begun
             self.ended = event if event.state == "ended" else self.ended
         elif event.HasField("pid"):
             key = (event.sequence, event.host, event.pid)
@@ -54,7 +54,7 @@ class Progress:
         """In a word, as the view `captures` has it."""
         if self.ended is not None:
             return "ended"
-        return "running" if self.begun else "requested"
+        return "running" if self.begun is not None else "requested"
 
     @property
     def captured(self) -> list[Event]:
@@ -72,7 +72,7 @@ class Progress:
         if self.ended is not None:
             reason = f" ({self.ended.reason})" if self.ended.reason else ""
             return f"ended{reason}: {self.ended.why}" if self.ended.why else f"ended{reason}"
-        if not self.begun:
+        if self.begun is None:
             return "asked for; no scheduler has taken it yet"
         final = sum(rank.final for rank in self.ranks.values())
         return f"{len(self.captured)} captured, {final} of {len(self.ranks)} processes done"
