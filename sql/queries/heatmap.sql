@@ -2,7 +2,8 @@
 -- that it last had.
 -- It is what the view gpu_heatmap_minutes does, written out: the engine then spends less time on understanding it. The
 -- columns behind `metric` (metric_sum, metric_count) and its scale (metric_factor) follow from it. Weights are floats: with
--- integer ones avgWeighted cuts its values to integers (seen in 26.9).
+-- integer ones avgWeighted cuts its values to integers (seen in 26.9). Values are rounded to the scale that samples are
+-- stored in: more digits take longer to write and to send, and no colour shows them.
 -- @metric gpu_util  SI name of the metric
 -- @since -6h  start of the window, rounded down to a whole step
 -- @until now  end of the window
@@ -23,7 +24,7 @@ FROM
     SELECT
         host, gpu, uuid,
         arrayMap(
-            mean -> if(isNaN(mean), NULL, round(mean * {metric_factor:Float64}, {metric_decimals:UInt8})),
+            mean -> if(isNaN(mean), NULL, round(mean * {metric_factor:Float64}, greatest(0, {metric_decimals:UInt8} - 2))),
             avgWeightedResample(first, last, step)(
                 if({metric_count:Identifier} = 0, 0, {metric_sum:Identifier} / {metric_count:Identifier}),
                 toFloat64({metric_count:Identifier}),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests import captures, timelines
+from tests import captures, timelines, webworld
 from tests.tables import UUID, land, row, token
 from warpmeter import queries
 from warpmeter.store import Client
@@ -229,7 +229,7 @@ def _heatmap(fleet: Fleet, step: int) -> list[tuple[Any, ...]]:
         starts = [fleet.since // step * step + step * number for number in range(steps)]
         within = ([s for s in samples if start <= s["ts"] < start + step] for start in starts)
         means = [mean(of(some, "tensor_active_permille", 0.001)) for some in within]
-        rows.append((host, gpu, [None if value is None else round(value, 5) for value in means]))
+        rows.append((host, gpu, [None if value is None else round(value, 3) for value in means]))
     return rows
 
 
@@ -470,6 +470,7 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "test_web_timeline": timelines.QUERIES,
     "test_trace_views": captures.QUERIES,
     "test_web_analysis": captures.OF_THE_PAGE,
+    "test_web_fleet": webworld.QUERIES,
     "test_web_captures": ("capture_states", "captures_listed", "job_trees_of"),
     "test_web_schedules": ("schedules_listed",),
 }
