@@ -9,12 +9,12 @@ export default {
         <thead><tr><th scope="col">{{ answer.unit === 'step' ? 'A step of a rank' : 'The whole capture' }}</th><th scope="col" class="wm-hide-small"></th><th scope="col" class="wm-number">Whole</th><th v-for="part in parts" :key="part.name" scope="col" class="wm-number">{{ part.name }}</th></tr></thead>
         <tbody>
           <tr v-for="side in sides" :key="side.side">
-            <td class="wm-wide-text"><a :href="side.href">{{ side.capture_id }}</a><small> {{ side.words }}</small></td>
+            <td class="wm-wide-text"><a :href="side.href">{{ side.capture_id }}</a><small>&ensp;{{ side.words }}</small></td>
             <td class="wm-grow wm-hide-small">${bar("side.parts")}</td>
             <td class="wm-number">{{ side.whole }}</td>
             <td v-for="part in side.figures" :key="part.name" class="wm-number">{{ part.text }}</td>
           </tr>
-          <tr><td>Change</td><td class="wm-hide-small"></td><td v-for="each in changes" :key="each.name" class="wm-number" :class="each.mood">{{ each.text }}<small v-if="each.share"> {{ each.share }}</small></td></tr>
+          <tr><td>Change</td><td class="wm-hide-small"></td><td v-for="each in changes" :key="each.name" class="wm-number" :class="each.mood">{{ each.text }}<small v-if="each.share">&ensp;{{ each.share }}</small></td></tr>
         </tbody>
       </table></div>
       ${legend("parts")}
@@ -43,6 +43,7 @@ export default {
         const [before, after] = [this.answer.before[`${name}_seconds`], this.answer.after[`${name}_seconds`]];
         if (before === null || after === null) return { name, text: "–" };
         const by = after - before;
+        if (Math.abs(by) < 0.5e-9) return { name, text: "none" };
         const mood = Math.abs(by) <= 0.02 * before ? "" : by > 0 ? "wm-up" : "wm-down";
         return { name, mood, text: `${by < 0 ? "−" : "+"}${seconds(Math.abs(by))}`, share: before ? change(by / before) : "" };
       });

@@ -8,7 +8,7 @@ export default {
     <ol v-if="found && found.length" class="wm-findings">
       <li v-for="each in found" :key="each.id + each.text">
         <span class="wm-cost">{{ cost(each) }}</span>
-        <b>{{ each.text }}<small v-if="each.ranks > 1"> · on {{ each.ranks }} ranks, most on <a :href="view(each)">rank {{ each.worst_rank }}</a></small></b>
+        <b>{{ each.text }}<small v-if="each.ranks > 1 && each.worst_rank !== null"> · on {{ each.ranks }} ranks, most on <a :href="view(each)">rank {{ each.worst_rank }}</a></small></b>
         <p>{{ each.advice }}</p>
       </li>
     </ol>`),

@@ -12,7 +12,7 @@ export default {
         <div class="wm-tools">
           <label v-if="rounds.length > 1" class="wm-muted">Round <select :value="sequence" @change="round($event.target.value)"><option v-for="each in rounds" :key="each" :value="each">{{ each }}</option></select></label>
           <label v-if="ranks.length > 1" class="wm-muted">Rank <select class="wm-choice" :value="shown" @change="pick($event.target.value)"><option value="">all {{ ranks.length }}</option><option v-for="each in ranks" :key="each.process" :value="each.process">{{ named(each) }}</option></select></label>
-          <label v-if="ranks.length" class="wm-muted">Compare with <select class="wm-choice" :value="base ?? ''" @focus="offer" @pointerdown="offer" @change="compare($event.target.value)"><option value="">nothing</option><option v-for="each in others" :key="each.capture_id" :value="each.capture_id">{{ each.capture_id }} · {{ moment(each.captured_at) }}</option></select></label>
+          <label v-if="ranks.length" class="wm-muted">Compare with <select class="wm-choice" :value="base ?? ''" @focus="offer" @pointerdown="offer" @change="compare($event.target.value)"><option value="">nothing</option><option v-for="each in others" :key="each.capture_id" :value="each.capture_id">{{ offered(each) }}</option></select></label>
           <a v-if="ranks.length" class="wm-action" :href="view">View timeline</a>
           <details v-if="files.length" class="wm-files"><summary class="wm-action">Download</summary><ul><li v-for="each in files" :key="each.href"><a :href="each.href" download>{{ each.name }}</a> <small>{{ size(each.bytes) }}</small></li></ul></details>
         </div>
@@ -110,6 +110,7 @@ export default {
       const told = each.process === `${each.rank}`;
       return told ? `${each.rank}${each.host ? ` · ${each.host}` : ""}` : each.process;
     },
+    offered: (each) => (each.captured_at ? `${each.capture_id} · ${instant(Date.parse(each.captured_at))}` : each.capture_id),
     pick(process) {
       const each = this.ranks.find((one) => one.process === process);
       const alone = each && this.ranks.filter((one) => one.rank === each.rank).length === 1;
