@@ -36,7 +36,7 @@ GRACE_S: Final = 12.0
 LATE_S: Final = 30.0
 """Beyond its deadline: the scheduler's own slack for a last word, and a machine that has more to do."""
 SHORT: Final = ("--duration", "200ms", "--warmup", "1s")
-FULL: Final = {"size": 4_000_000, "trick": "noise"}
+FULL: Final[Mapping[str, Any]] = {"size": 4_000_000, "trick": "noise"}
 OFF_S: Final = 0.4
 
 
