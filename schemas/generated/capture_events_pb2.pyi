@@ -9,7 +9,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class Envelope(_message.Message):
     __slots__ = ("rows",)
     class CaptureEvent(_message.Message):
-        __slots__ = ("capture_id", "ts", "sequence", "state", "reason", "why", "by", "host", "pid", "rank", "job_id", "start_at", "traced_from", "traced_until", "url", "bytes", "raw_bytes", "sha256", "clock_skew_ms", "slowdown_permille")
+        __slots__ = ("capture_id", "ts", "sequence", "state", "reason", "why", "by", "host", "pid", "rank", "job_id", "start_at", "traced_from", "traced_until", "url", "bytes", "raw_bytes", "sha256", "clock_skew_ms", "slowdown_permille", "step_count", "step_us")
         CAPTURE_ID_FIELD_NUMBER: _ClassVar[int]
         TS_FIELD_NUMBER: _ClassVar[int]
         SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -30,6 +30,8 @@ class Envelope(_message.Message):
         SHA256_FIELD_NUMBER: _ClassVar[int]
         CLOCK_SKEW_MS_FIELD_NUMBER: _ClassVar[int]
         SLOWDOWN_PERMILLE_FIELD_NUMBER: _ClassVar[int]
+        STEP_COUNT_FIELD_NUMBER: _ClassVar[int]
+        STEP_US_FIELD_NUMBER: _ClassVar[int]
         capture_id: str
         ts: float
         sequence: int
@@ -50,7 +52,9 @@ class Envelope(_message.Message):
         sha256: str
         clock_skew_ms: int
         slowdown_permille: int
-        def __init__(self, capture_id: _Optional[str] = ..., ts: _Optional[float] = ..., sequence: _Optional[int] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., why: _Optional[str] = ..., by: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., rank: _Optional[int] = ..., job_id: _Optional[str] = ..., start_at: _Optional[float] = ..., traced_from: _Optional[float] = ..., traced_until: _Optional[float] = ..., url: _Optional[str] = ..., bytes: _Optional[int] = ..., raw_bytes: _Optional[int] = ..., sha256: _Optional[str] = ..., clock_skew_ms: _Optional[int] = ..., slowdown_permille: _Optional[int] = ...) -> None: ...
+        step_count: int
+        step_us: int
+        def __init__(self, capture_id: _Optional[str] = ..., ts: _Optional[float] = ..., sequence: _Optional[int] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., why: _Optional[str] = ..., by: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., rank: _Optional[int] = ..., job_id: _Optional[str] = ..., start_at: _Optional[float] = ..., traced_from: _Optional[float] = ..., traced_until: _Optional[float] = ..., url: _Optional[str] = ..., bytes: _Optional[int] = ..., raw_bytes: _Optional[int] = ..., sha256: _Optional[str] = ..., clock_skew_ms: _Optional[int] = ..., slowdown_permille: _Optional[int] = ..., step_count: _Optional[int] = ..., step_us: _Optional[int] = ...) -> None: ...
     ROWS_FIELD_NUMBER: _ClassVar[int]
     rows: _containers.RepeatedCompositeFieldContainer[Envelope.CaptureEvent]
     def __init__(self, rows: _Optional[_Iterable[_Union[Envelope.CaptureEvent, _Mapping]]] = ...) -> None: ...

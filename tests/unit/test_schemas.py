@@ -46,6 +46,8 @@ IDENTITIES: Final = {
         "raw_bytes",
         "clock_skew_ms",
         "slowdown_permille",
+        "step_count",
+        "step_us",
     },
     "job-events": {"rank", "world_size"},
     "source-health": {"seconds", "count"},
