@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ Row = dict[str, Any]
 KEPT_S: Final = 4.0
 """So long rows of the store serve all who follow a capture: what is newer is heard."""
 KEPT: Final = 200
+SHOWN_S: Final = 0.3
 LATELY_S: Final = 60.0
 """What was asked for longer ago has landed, or the store is away."""
 LONGEST_AGO: Final = "2020-01-01"
@@ -37,6 +39,16 @@ class Known:
     read_at: float = field(default_factory=time.monotonic)
 
 
+@dataclass(frozen=True)
+class Shown:
+    """A capture and its processes at a moment; `states`: how many of them are in each."""
+
+    row: Row
+    processes: list[Row]
+    states: dict[str, int]
+    at: float = field(default_factory=time.monotonic)
+
+
 @dataclass
 class Captures:
     """Of one process of the web: asks for captures, and says how they stand."""
@@ -45,6 +57,7 @@ class Captures:
     reads: Reads
     live: Live
     _kept: dict[str, Known] = field(default_factory=dict)
+    _shown: dict[str, Shown] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _asker: Asker | None = None
 
@@ -89,6 +102,22 @@ class Captures:
             progress.hear(event)
         return _row(known.row if known.row is not None else _new(request or Request()), progress), progress
 
+    def shown(self, capture_id: str) -> Shown | None:
+        """The same with its processes, once for all who look at the same moment; None where there is none."""
+        with self._lock:
+            kept = self._shown.get(capture_id)
+        if kept is not None and time.monotonic() - kept.at < SHOWN_S:
+            return kept
+        if (found := self.progress(capture_id)) is None:
+            return None
+        rows = processes(found[1])
+        shown = Shown(found[0], rows, dict(Counter(row["state"] for row in rows)))
+        with self._lock:
+            self._shown[capture_id] = shown
+            while len(self._shown) > KEPT:
+                self._shown.pop(next(iter(self._shown)))
+        return shown
+
     def fresh(self, row: Row) -> Row:
         """A row of the list with what was heard since."""
         events = self.live.events(row["capture_id"])
@@ -107,7 +136,10 @@ class Captures:
 
 
 def processes(progress: Progress) -> list[Row]:
-    """Each process of each round, and each host without any: state, why, what that means, and where its trace is."""
+    """Each process of each round, and each host without any: state, why, what that means, and where its trace is.
+
+    The latest round first; in it those without a trace, then by rank.
+    """
     document = progress.document()
     of_hosts = [
         {**_PROCESS, "sequence": number, "host": host, "state": event.state, "reason": event.reason, "why": event.why}
@@ -118,7 +150,12 @@ def processes(progress: Progress) -> list[Row]:
     for row in told:
         row["meaning"] = REASONS.get(row["reason"], "")
         row["clock"] = progress.warnings.get(row["host"], "")
-    return sorted(told, key=lambda row: (-row["sequence"], row["rank"] is None, row["rank"], row["host"], row["pid"]))
+    return sorted(told, key=_order)
+
+
+def _order(row: Row) -> tuple[int, bool, bool, int, str, int]:
+    lost = row["state"] in ("failed", "cancelled")
+    return -row["sequence"], not lost, row["rank"] is None, row["rank"] or 0, row["host"], row["pid"] or 0
 
 
 _PROCESS: Final[Mapping[str, Any]] = {

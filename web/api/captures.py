@@ -15,7 +15,7 @@ from warpmeter.captures.wishes import objections
 from warpmeter.web import paging
 from warpmeter.web.access import Operator
 from warpmeter.web.api.listed import Capture, CapturePage, ProcessPage
-from warpmeter.web.capturing import Captures, processes
+from warpmeter.web.capturing import Captures
 from warpmeter.web.context import Asking
 from warpmeter.web.paging import Page
 from warpmeter.web.security import audit
@@ -186,11 +186,16 @@ def ranks(
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
     offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
 ) -> Any:
-    """Each process of each round, the latest round first: its state, why, what that means, where its trace is."""
-    row, progress = _known(known, capture_id)
-    found = [each for each in processes(progress) if round_ in (0, each["sequence"])]
+    """Each process of each round: its state, why, what that means, whether its trace is in the store.
+
+    The latest round first; in it those without a trace, then by rank.
+    """
+    shown = known.shown(capture_id)
+    if shown is None:
+        raise _missing(capture_id)
+    found = [each for each in shown.processes if round_ in (0, each["sequence"])]
     page = paging.answer(found[offset : offset + limit], len(found), Page(limit, offset, "sequence", True))
-    return {**page, "capture": row}
+    return {**page, "capture": shown.row, "states": shown.states}
 
 
 @router.post("/captures/{capture_id:path}/cancel", status_code=202, response_model=Asked, responses={**AWAY, **NONE})
@@ -265,8 +270,12 @@ def _ask(known: Captures, asked: Wanted) -> None:
 def _known(known: Captures, capture_id: str) -> tuple[dict[str, Any], Any]:
     found = known.progress(capture_id)
     if found is None:
-        raise missing("path", "capture_id", "there is no such capture", capture_id)
+        raise _missing(capture_id)
     return found
+
+
+def _missing(capture_id: str) -> HTTPException:
+    return missing("path", "capture_id", "there is no such capture", capture_id)
 
 
 def _told(capture_id: str, state: str, response: Response) -> dict[str, str]:

@@ -92,6 +92,9 @@ class ProcessPage(BaseModel):
     """Processes of a capture, and the capture itself: one answer is of one moment."""
 
     capture: Capture
+    states: dict[str, int] = Field(
+        description="How many are in each state, of all rounds.", examples=[{"captured": 7, "failed": 1}]
+    )
     data: list[Process]
     total: int = Field(examples=[8])
     next: int | None = Field(examples=[None])

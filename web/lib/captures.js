@@ -7,8 +7,9 @@ import { clock, duration } from "./times.js";
 import { show } from "./units.js";
 
 const OPTIONS = { shapes: "shapes", memory: "memory", stacks: "stacks", flops: "FLOPs", modules: "modules" };
-const SHOWN = 64;
-export const BEFORE = ["seen", "requested", "accepted", "started", "captured", "analysed", "cancelled", "failed"];
+const SHOWN = 100;
+const ALL = 10000;
+const BEFORE = ["seen", "requested", "accepted", "started", "captured", "analysed", "cancelled", "failed"];
 
 export const api = (id, rest = "") => `/api/v1/captures/${encodeURIComponent(id)}${rest}`;
 
@@ -41,13 +42,13 @@ export const file = (id, { host, pid, sequence }) => addressOf(`/api/v1/traces/$
 // End it: "cancel" at once, "detach" after the round that goes on.
 export const end = (id, action) => send(api(id, `/${action}`), {});
 
-// Follow one capture each second until nothing more comes of it. Returns how to stop.
+// Follow one capture each second until nothing more comes of it. Returns how to stop, with `all` to ask for every process.
 export function watch(id, draw, fail) {
-  let [stopped, timer] = [false, 0];
+  let [stopped, timer, limit] = [false, 0, SHOWN];
   const turn = async () => {
     let wait = 1000;
     try {
-      const answer = document.hidden ? null : await ask(api(id, "/ranks"));
+      const answer = document.hidden ? null : await ask(api(id, "/ranks"), { limit });
       if (stopped) return;
       if (answer) {
         draw(answer);
@@ -61,18 +62,25 @@ export function watch(id, draw, fail) {
     if (wait) timer = setTimeout(turn, wait);
   };
   turn();
-  return () => {
+  const stop = () => {
     stopped = true;
     clearTimeout(timer);
   };
+  const all = () => {
+    limit = ALL;
+    clearTimeout(timer);
+    turn();
+  };
+  return Object.assign(stop, { all });
 }
 
 // Analyses may come for a moment after the end.
-const settled = ({ capture, data }) => Date.now() - Date.parse(capture.ended_at ?? 0) > 20e3 || data.every(({ state }) => state !== "captured");
+const settled = ({ capture, states }) => Date.now() - Date.parse(capture.ended_at ?? 0) > 20e3 || !states.captured;
 
 // The processes of a capture, as a component of a panel's.
 export const Processes = {
-  props: { capture: Object, rows: Array },
+  props: { capture: Object, answer: Object },
+  emits: ["all"],
   template: `
     <div>
       <p class="wm-counts"><span v-for="[state, count] in counts" :key="state" :class="'wm-tag wm-' + mood(state)">{{ count }} {{ state }}</span><span v-if="starts" class="wm-muted">{{ starts }}</span></p>
@@ -80,7 +88,7 @@ export const Processes = {
         <table class="wm-table wm-processes">
           <thead><tr><th v-if="several" scope="col" class="wm-number">Round</th><th scope="col" class="wm-number">Rank</th><th scope="col">Host</th><th scope="col" class="wm-number">PID</th><th scope="col">State</th><th scope="col">What happened, and what to do</th><th scope="col">Trace</th></tr></thead>
           <tbody>
-            <tr v-for="row in shown" :key="row.sequence + row.host + row.pid">
+            <tr v-for="row in rows" :key="row.sequence + row.host + row.pid">
               <td v-if="several" class="wm-number">{{ row.sequence }}</td>
               <td class="wm-number">{{ row.rank ?? '–' }}</td>
               <td>{{ row.host }}</td>
@@ -93,18 +101,17 @@ export const Processes = {
         </table>
       </div>
       <p v-if="!rows.length" class="wm-empty">{{ empty }}</p>
-      <button v-if="rows.length > shown.length" type="button" class="wm-link" @click="all = true">Show all {{ rows.length }}</button>
+      <button v-if="answer.total > rows.length" type="button" class="wm-link" @click="$emit('all')">Show all {{ answer.total }}</button>
     </div>`,
-  data: () => ({ all: false }),
   computed: {
+    rows() {
+      return this.answer.data;
+    },
     several() {
       return this.rows.some(({ sequence }) => sequence > 1);
     },
-    shown() {
-      return this.all ? this.rows : this.rows.slice(0, SHOWN);
-    },
     counts() {
-      return BEFORE.map((state) => [state, this.rows.filter((row) => row.state === state).length]).filter(([, count]) => count);
+      return BEFORE.map((state) => [state, this.answer.states[state]]).filter(([, count]) => count);
     },
     starts() {
       const first = Math.min(...this.rows.filter(({ state, start_at }) => state === "accepted" && start_at).map(({ start_at }) => Date.parse(start_at)));

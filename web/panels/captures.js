@@ -10,15 +10,15 @@ export default {
   template: framed(
     `<div class="wm-scroll" tabindex="0" role="region" :aria-label="title">
        <table v-if="rows.length" class="wm-table wm-captures">
-         <thead><tr><th scope="col">Asked for</th><th scope="col">Capture</th><th v-if="!job" scope="col">Job</th><th scope="col">By</th><th scope="col">What</th><th scope="col">State</th><th scope="col" class="wm-number">Captured</th><th scope="col" class="wm-number">Stored</th><th scope="col">What came of it</th><th scope="col"><span class="wm-skip">Actions</span></th></tr></thead>
+         <thead><tr><th scope="col">Asked for</th><th scope="col">State</th><th scope="col">Capture</th><th v-if="!job" scope="col">Job</th><th scope="col">By</th><th scope="col">What</th><th scope="col" class="wm-number">Captured</th><th scope="col" class="wm-number">Stored</th><th scope="col">What came of it</th><th scope="col"><span class="wm-skip">Actions</span></th></tr></thead>
          <tbody v-for="row in rows" :key="row.capture_id">
            <tr :class="{ 'wm-chosen': row.capture_id === picked }">
              <td class="wm-nowrap" :title="instant(Date.parse(row.requested_at))">{{ ago(Date.parse(row.requested_at)) }}</td>
+             <td><span :class="'wm-tag wm-' + look(row)">{{ row.state }}</span></td>
              <td><button type="button" class="wm-id" :aria-expanded="details ? row.capture_id === picked : undefined" :title="row.capture_id" @click="pick(row)">{{ row.name || row.capture_id }}</button></td>
              <td v-if="!job"><a v-if="row.job_id" :href="jobAddress(row.job_id, { capture: row.capture_id })">{{ row.job_id }}</a><span v-else>{{ target(row) }}</span></td>
              <td>{{ row.requested_by }}</td>
              <td>{{ what(row) }}</td>
-             <td><span :class="'wm-tag wm-' + look(row)">{{ row.state }}</span></td>
              <td class="wm-number">{{ row.captured }} of {{ row.processes }}</td>
              <td class="wm-number">{{ row.bytes ? show(row.bytes, "B") : '–' }}</td>
              <td class="wm-why"><code v-if="row.reason">{{ row.reason }}</code> {{ row.why }}</td>
@@ -27,7 +27,7 @@ export default {
                <template v-if="open(row)"><button v-if="row.mode === 'continuous'" type="button" class="wm-end" :disabled="!may" :title="may ? 'End it after the round that goes on' : why" @click="stop(row, 'detach')">Detach</button><button type="button" class="wm-end" :disabled="!may" :title="may ? 'End it at once' : why" @click="stop(row, 'cancel')">Cancel</button></template>
              </td>
            </tr>
-           <tr v-if="details && row.capture_id === picked"><td :colspan="job ? 9 : 10" class="wm-detail"><Processes v-if="chosen" :capture="chosen" :rows="processes" /><span v-else class="wm-muted">Loading…</span></td></tr>
+           <tr v-if="details && row.capture_id === picked"><td :colspan="job ? 9 : 10" class="wm-detail"><Processes v-if="answer" :capture="answer.capture" :answer="answer" @all="unwatch.all()" /><span v-else class="wm-muted">Loading…</span></td></tr>
          </tbody>
        </table>
      </div>
@@ -42,7 +42,7 @@ export default {
      <button v-if="only" type="button" :aria-label="'Captures of all jobs, not of ' + only + ' alone'" @click="put({ 'captures.job': null })">job {{ only }} ×</button>`,
   ),
   data: () => ({
-    rows: [], total: 0, busy: true, error: "", unit: "", state: "", search: "", only: "", page: 0, picked: "", chosen: null, processes: [], who: null,
+    rows: [], total: 0, busy: true, error: "", unit: "", state: "", search: "", only: "", page: 0, picked: "", answer: null, who: null,
     states: STATES,
   }),
   computed: {
@@ -113,21 +113,21 @@ export default {
     follow(id) {
       if (id === this.picked) return;
       this.unwatch?.();
-      [this.picked, this.chosen, this.processes] = [id, null, []];
+      [this.picked, this.answer] = [id, null];
       if (!id || !this.details) return;
       this.unwatch = watch(
         id,
-        ({ capture, data }) => {
-          [this.chosen, this.processes] = [capture, data];
+        (answer) => {
+          this.answer = answer;
           const at = this.rows.findIndex(({ capture_id }) => capture_id === id);
-          if (at >= 0) this.rows[at] = capture;
+          if (at >= 0) this.rows[at] = answer.capture;
         },
         (message) => (this.error = message),
       );
     },
     // The timeline of its first process: which that is, is known of the chosen one; else whoever is rank 0.
     first(row) {
-      const known = row.capture_id === this.picked ? this.processes.find(({ state }) => state === "analysed") : null;
+      const known = row.capture_id === this.picked ? this.answer?.data.find(({ state }) => state === "analysed") : null;
       return view(row.capture_id, known ?? { sequence: row.rounds, rank: 0 });
     },
     seek(text) {

@@ -51,19 +51,19 @@ export default {
        <div class="wm-bar-of">
          <h3>{{ capture.name || capture.capture_id }}</h3>
          <span :class="'wm-tag wm-' + look(capture)">{{ capture.state }}</span>
-         <span class="wm-grow" aria-live="polite">{{ capture.summary }} <span class="wm-muted">{{ what(capture) }}, asked for by {{ capture.requested_by }}</span></span>
+         <span class="wm-grow" aria-live="polite"><code v-if="capture.reason">{{ capture.reason }}</code> {{ open(capture) ? capture.summary : capture.why }} <span class="wm-muted">{{ what(capture) }}, asked for by {{ capture.requested_by }}</span></span>
          <a v-if="capture.analysed" :href="analyze(capture)">Analyze</a>
          <button v-if="open(capture) && capture.mode === 'continuous'" type="button" :disabled="!may || ending" @click="stop('detach')" title="End it after the round that goes on">Detach</button>
          <button v-if="open(capture)" type="button" :disabled="!may || ending" @click="stop('cancel')" title="End it at once; traces that are stored stay">Cancel</button>
          <button v-else type="button" class="wm-quiet" aria-label="Show this capture no more" @click="forget">×</button>
        </div>
-       <Processes :capture="capture" :rows="rows" />
+       <Processes :capture="capture" :answer="answer" @all="unwatch.all()" />
      </div>
      <p v-if="lost" role="alert" class="wm-error">{{ lost }}</p>`,
   ),
   data: () => ({
     found: null, who: null, mode: "trace", wanted: { ...BLANK }, extra: { shapes: false, memory: false, stacks: false, flops: false, modules: false },
-    capture: null, rows: [], problem: "", field: "", sending: false, ending: false, lost: "", more: false, options: OPTIONS,
+    capture: null, answer: null, problem: "", field: "", sending: false, ending: false, lost: "", more: false, options: OPTIONS,
   }),
   computed: {
     may() {
@@ -112,13 +112,14 @@ export default {
     begin(capture) {
       this.unwatch?.();
       [this.following, this.lost] = [capture, ""];
-      if (capture !== this.capture?.capture_id) [this.capture, this.rows] = [null, []];
+      if (capture !== this.capture?.capture_id) [this.capture, this.answer] = [null, null];
       if (!capture) return;
       this.unwatch = watch(
         capture,
-        ({ capture: row, data }) => {
+        (answer) => {
+          const row = answer.capture;
           const ended = this.capture && open(this.capture) && !open(row);
-          [this.capture, this.rows, this.lost, this.ending] = [row, data, "", this.ending && open(row)];
+          [this.capture, this.answer, this.lost, this.ending] = [row, answer, "", this.ending && open(row)];
           if (ended) this.leave.again();
         },
         (message) => (this.lost = message),
