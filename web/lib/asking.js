@@ -24,9 +24,11 @@ export function ask(source, parameters = {}, { signal } = {}) {
   });
 }
 
+// A page asks for dozens of things at once over the six connections that browsers keep: the libraries that are to draw the
+// answers go first.
 function depart(key) {
   const abort = new AbortController();
-  const flight = { waiting: 0, landed: false, abort, answer: read(key, { signal: abort.signal }) };
+  const flight = { waiting: 0, landed: false, abort, answer: read(key, { signal: abort.signal, priority: "low" }) };
   const forget = () => flights.get(key) === flight && flights.delete(key);
   flight.answer.then(() => setTimeout(forget, KEPT_MS), forget).finally(() => (flight.landed = true));
   flights.set(key, flight);

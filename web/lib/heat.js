@@ -29,7 +29,7 @@ let count = 0;
 
 export async function askHeat(source, parameters, { signal }) {
   worker ??= listened(new Worker(new URL("./heat-worker.js", import.meta.url), { type: "module" }));
-  const reply = await fetch(addressOf(source, parameters), { signal, headers: { accept: "application/json" } });
+  const reply = await fetch(addressOf(source, parameters), { signal, priority: "low", headers: { accept: "application/json" } });
   if (!reply.ok) throw failure(reply.status, await reply.json().catch(() => ({})), reply.statusText);
   const [id, bytes] = [(count += 1), await reply.arrayBuffer()];
   return new Promise((resolve) => {

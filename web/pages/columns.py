@@ -32,6 +32,23 @@ JOBS: Final = (
     Column("duration_s", "Ran", "duration", width=110),
     Column("started_at", "Started", "ago", width=110),
 )
+GPUS: Final = (
+    Column("gpu", "GPU", "number", width=62),
+    Column("model", "Model", width=130, flex=1),
+    Column("status", "State", "state", width=90),
+    Column("job_ids", "Job", "job", width=110, sort=""),
+    Column("gpu_util", "Utilisation", "value", RATIO, width=95),
+    Column("sm_active", "SM", "value", RATIO, width=72),
+    Column("fb_used_bytes", "Memory", "value", "B", width=90),
+    Column("fb_total_bytes", "of", "value", "B", width=80),
+    Column("power_watts", "Power", "value", "W", width=80),
+    Column("power_limit_watts", "Limit", "value", "W", width=76),
+    Column("temperature_celsius", "Temp.", "value", "°C", width=76),
+    Column("throttled_by", "Throttled by", "list", width=120, sort=""),
+    Column("ecc_uncorrected_errors", "ECC errors", "number", width=95),
+    Column("xids", "XIDs", "list", width=70, sort=""),
+    Column("idle_since", "Idle since", "ago", width=105),
+)
 HOST_FACTS: Final = (
     Column("state", "State", "state"),
     Column("gpus", "GPUs", "number"),

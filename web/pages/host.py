@@ -6,6 +6,7 @@ from urllib.parse import quote, urlencode
 
 from nicegui import ui
 
+from warpmeter.web.pages.columns import GPUS as GPUS_NOW
 from warpmeter.web.pages.columns import HOST_FACTS, HOSTS
 from warpmeter.web.pages.frame import frame, section
 from warpmeter.web.panels.band import Band
@@ -115,6 +116,8 @@ def show(host: str) -> None:
         Band(f"{of_host}/jobs")
         _panels(SEEDS, host, of_host)
         section("GPUs")
+        of_gpus = f"{API}/gpus?{urlencode({'host': host})}"
+        Table(Listing(of_gpus, "GPUs now", GPUS_NOW, "gpu", "uuid", limit=16, sort="gpu"))
         Band(f"{of_host}/events", "Throttling", of="throttle")
         _panels(GPUS, host, of_host)
         section("System")

@@ -9,7 +9,7 @@ export default {
   mixins: [panel],
   props: { columns: Array, choices: Array, search: String, limit: Number, sort: String, empty: String, table: String, row: String },
   template: framed(
-    `<div ref="grid" class="wm-grid"></div>
+    `<div ref="grid" class="wm-grid" :style="{ minHeight: total === null && !error ? 28 * (Math.min(limit, 10) + 1) + 'px' : null }"></div>
      <p v-if="total === 0 && !busy" class="wm-empty">{{ filtered ? 'Nothing matches the filter.' : empty }} <button v-if="filtered" type="button" class="wm-link" @click="clear">Show all</button></p>
      <div v-if="total > limit" class="wm-pager">
        <span>{{ first + 1 }}–{{ Math.min(total, first + limit) }} of {{ total }}</span>

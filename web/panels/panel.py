@@ -12,13 +12,13 @@ WINDOW: Final = ("since", "until")
 
 
 class Panel(Element, esm=LIBRARY):
-    """Draws what `source`, an address of the API, answers.
+    """Draws what `source`, an address of the API or several, answers.
 
     `follows`: parameters of the page's address that are sent along; a change of one fetches again.
     """
 
-    def __init__(self, source: str, title: str, follows: Sequence[str] = WINDOW) -> None:
+    def __init__(self, source: str | Sequence[str], title: str, follows: Sequence[str] = WINDOW) -> None:
         super().__init__()
-        self._props["source"] = source
+        self._props["source"] = source if isinstance(source, str) else list(source)
         self._props["title"] = title
         self._props["follows"] = list(follows)
