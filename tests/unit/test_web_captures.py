@@ -116,7 +116,7 @@ def test_a_capture_is_known_by_what_is_heard_before_the_store_has_it(captures: T
     found = captures.progress("c")
     assert found is not None
     assert {"state": "running", "captured": 1, "processes": 2, "failed": 1, "bytes": 5}.items() <= found[0].items()
-    (traced, failed) = processes(found[1])
+    (failed, traced) = processes(found[1])  # those without a trace first
     assert (traced["state"], traced["stored"], "url" in traced) == ("captured", True, False)
     assert (failed["reason"], failed["why"], failed["meaning"][:17]) == (
         "busy",
