@@ -9,7 +9,7 @@ export default {
     <div v-show="!devices || devices.length" ref="chart" class="wm-held-chart" role="img" :aria-label="words"></div>
     <template v-if="device">
       <p class="wm-muted">{{ words }}</p>
-      <div v-if="device.holders.length" class="wm-scroll"><table class="wm-table">
+      <div v-if="device.holders.length" class="wm-scroll" tabindex="0" role="region" aria-label="Who held memory at the peak"><table class="wm-table">
         <thead><tr><th scope="col">Held at the peak by</th><th scope="col">Module</th><th scope="col" class="wm-number">Blocks</th><th scope="col" class="wm-number">Bytes</th></tr></thead>
         <tbody><tr v-for="(row, at) in holders" :key="at"><td>{{ row.operator || 'no operator' }}</td><td>{{ row.module || '–' }}</td><td class="wm-number">{{ row.blocks }}</td><td class="wm-number">{{ bytes(row.bytes) }}</td></tr></tbody>
       </table></div>

@@ -31,7 +31,7 @@ export default {
       ${legend("parts")}
       <template v-if="late.length">
         <h3>Stragglers</h3>
-        <div class="wm-scroll"><table class="wm-table">
+        <div class="wm-scroll" tabindex="0" role="region" :aria-label="title"><table class="wm-table">
           <thead><tr><th scope="col">Rank</th><th scope="col" class="wm-number">Last to</th><th scope="col" class="wm-number">Cost the others</th><th scope="col" class="wm-number">Late in all</th><th scope="col">What it did longer than the others</th></tr></thead>
           <tbody><tr v-for="row in late" :key="row.rank">
             <td>{{ row.rank }}<small v-if="row.host">&ensp;{{ row.host }}</small></td>
