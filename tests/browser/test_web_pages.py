@@ -243,3 +243,24 @@ def test_the_keyboard_alone_reaches_a_host(tab: Visit) -> None:
         tab.page.keyboard.press("Tab")
     tab.page.keyboard.press("Enter")
     tab.page.wait_for_url("**/host/*")
+
+
+def test_the_keyboard_alone_goes_from_the_heatmap_to_a_host(tab: Visit) -> None:
+    tab.page.goto(f"{tab.home}/?since=-2h&order=value&refresh=off")
+    drawn(tab.page)
+    heat = tab.page.locator(".wm-heat")
+    heat.press("ArrowDown")
+    expect(heat.locator(".wm-tip")).to_contain_text("GPU")
+    host = heat.locator(".wm-tip b").inner_text().rsplit(" GPU ", 1)[0]
+    heat.press("Enter")
+    tab.page.wait_for_url("**/host/*")
+    expect(tab.page.locator("h1")).to_have_text(host)
+
+
+def test_a_host_or_job_that_nobody_heard_of_is_said_once(tab: Visit) -> None:
+    for address in ("/host/nope", "/job?id=nope"):
+        tab.page.goto(tab.home + address)
+        expect(tab.page.get_by_role("alert").filter(visible=True)).to_contain_text("nothing has been heard")
+        expect(tab.page.locator(".wm-panel").filter(visible=True)).to_have_count(1)
+    tab.page.goto(f"{tab.home}/job")
+    tab.page.wait_for_url("**/jobs")

@@ -4,7 +4,7 @@ import { follow } from "./asking.js";
 
 // Around a panel's own template. `tools` stands at the right of the heading.
 export const framed = (body, tools = "") => `
-  <section class="wm-panel" :class="{ 'wm-busy': busy }" :aria-busy="busy" :aria-label="title">
+  <section class="wm-panel" :class="{ 'wm-busy': busy, 'wm-missing': missing }" :aria-busy="busy" :aria-label="title">
     <header class="wm-panel-head">
       <h2>{{ title }}<small v-if="unit"> {{ unit }}</small></h2>
       <div class="wm-tools">${tools}</div>
@@ -13,21 +13,24 @@ export const framed = (body, tools = "") => `
     ${body}
   </section>`;
 
+// Of an `essential` panel nothing else of the page is shown where the API knows nothing of what it is about.
 // A mixin: `draw(answer, …)` of the component gets what `source` (an address, or several) answers.
 export const panel = {
   props: { source: [String, Array], title: String, follows: Array },
-  data: () => ({ error: "", busy: true, unit: "" }),
+  data: () => ({ error: "", busy: true, missing: false, unit: "" }),
   mounted() {
     this.leave = follow(
       this.asked ?? this.source,
       this.follows,
       (...answers) => {
         this.error = "";
+        this.missing = false;
         this.busy = false;
         this.draw(...answers);
       },
-      (message) => {
+      (message, error) => {
         this.error = message;
+        this.missing = Boolean(this.$options.essential) && error.status === 404;
         this.busy = false;
       },
       { element: this.$el, begin: () => (this.busy = true), by: this.$options.by },

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import quote, urlencode
 
+from fastapi.responses import RedirectResponse
 from nicegui import ui
 
 from warpmeter.web.pages.columns import JOB_FACTS, JOBS, RATIO
@@ -57,8 +58,10 @@ def jobs(columns: Sequence[Column], limit: int, sort: str) -> Table:
     return Table(listing, (*WINDOW, "gpus"))
 
 
-def show(id: str = "") -> None:
-    """One job; its window is its run time until another is chosen."""
+def show(id: str = "") -> RedirectResponse | None:
+    """One job; its window is its run time until another is chosen. Without an id: the list."""
+    if not id:
+        return RedirectResponse("/jobs")
     ui.page_title(f"{id} · warpmeter")
     of_job = f"{API}/jobs/{quote(id, safe='')}"
     with frame("jobs", f"Job {id}", run=of_job):
@@ -69,7 +72,7 @@ def show(id: str = "") -> None:
         Captures(id, details=False, limit=10)
         section("Over time")
         for title, part in PANELS.items():
-            Series(title, f"{API}/series?{urlencode({**part, 'job': id, 'top': '64'})}", link="host").classes(
-                "wm-third"
-            )
+            asked = urlencode({**part, "job": id, "top": "64"})
+            Series(title, f"{API}/series?{asked}", link="host").classes("wm-third")
         Heatmap(f"{API}/heatmap?{urlencode({'job': id})}", "By GPU")
+    return None

@@ -5,6 +5,7 @@ const known = (value) => value !== null && value !== undefined && value !== "" &
 
 export default {
   mixins: [panel],
+  essential: true,
   props: { columns: Array },
   template: framed(`
     <dl class="wm-facts wm-columns" :style="{ minHeight: busy && !row ? '64px' : null }">
