@@ -4,8 +4,10 @@ Everything that a round must not forget is in the events, the scheduler's own am
 the events and goes on. Events may come twice, or late: each is taken as what it says, and states only go forward.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Final
 
 from warpmeter.captures import wishes
@@ -91,7 +93,26 @@ class Round:
     @property
     def deadline(self) -> float:
         """When every process that was told to start has its final state, by its agent."""
-        return wishes.deadline(self.request, self.start_at or self.looked_at, self.limits)
+        return wishes.deadline(self.request, self.start_at or self.looked_at, self.limits, self._step_s)
+
+    @property
+    def _counting(self) -> list[Event]:
+        """What was said of processes that count their steps."""
+        seen = [rank.seen for rank in self.ranks if rank.seen is not None]
+        return [event for event in seen if event.HasField("step_us") and event.HasField("step_count")]
+
+    @property
+    def _step_s(self) -> float | None:
+        """What an optimizer step takes, where it is counted."""
+        counting = [event.step_us for event in self._counting]
+        return wishes.step_s(median(counting)) if counting else None
+
+    def _pace(self, now: float) -> wishes.Pace | None:
+        counts, step_s = [event.step_count for event in self._counting], self._step_s
+        if step_s is None:
+            return None
+        since = math.ceil((now - self.looked_at) / step_s)
+        return wishes.Pace(min(counts), max(counts) + since, step_s)
 
     # --- what is heard ---------------------------------------------------------------------------------------
 
@@ -188,8 +209,10 @@ class Round:
         for host in sorted({rank.host for rank in ranks}):
             chosen = [rank for rank in ranks if rank.host == host]
             told = self._command(host, "start", now, start_at)
-            told.deadline_at = wishes.deadline(self.request, start_at, self.limits)
-            if not self.request.iterations:
+            told.deadline_at = wishes.deadline(self.request, start_at, self.limits, self._step_s)
+            if self.request.iterations:
+                told.iteration_roundup = wishes.roundup(self.request, self._pace(now))
+            else:
                 told.start_at, told.expires_at = start_at, start_at - wishes.warmup_s(self.request)
             jobs = {rank.last.job_id for rank in chosen}
             told.job_id = jobs.pop() if len(jobs) == 1 else ""

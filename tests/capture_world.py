@@ -30,6 +30,7 @@ class Process:
     words: Sequence[tuple[float, str, str]] = ((-8.0, "accepted", ""), (0.0, "started", ""), (2.0, "captured", ""))
     bytes: int = 1000
     slowdown: int | None = None
+    steps: tuple[int, int] | None = None
 
 
 @dataclass
@@ -149,6 +150,8 @@ class World:
         )  # fmt: skip
         if process is not None:
             event.pid = process.pid
+            if state == "seen" and process.steps is not None:
+                event.step_count, event.step_us = process.steps
             if process.rank is not None:
                 event.rank = process.rank
             if state == "captured":

@@ -38,6 +38,8 @@ CaptureEvent = Envelope.CaptureEvent
 Publish = Callable[[Sequence[CaptureEvent]], None]
 LONGEST_MS: Final = 3_600_000
 OPEN_S: Final = 5.0
+LOOK_S: Final = 1.0
+"""How fast processes are is asked of them for so long."""
 HELP: Final = "run the agent as root, or give it CAP_SYS_PTRACE"
 BUSY: Final = Failure("busy", "it traces already, for another capture or by a profiler in its own code")
 CAPTURES = selfmetrics.counter("warpmeter_captures_total")
@@ -140,10 +142,15 @@ class Desk:
         if not found:
             self._tell(command, Told("seen", "no_process", _no_process(command)))
         events = []
+        asking = [(target.client.pid, target.client.own_pid) for target in found if target.client is not None]
+        paces = steps.paces(self._around.proc, asking, LOOK_S)
         for target in found:
             problem, pid = self._problem_of(target)
             told = Told("seen") if problem is None else Told("seen", problem.reason, problem.why)
-            events.append(self._event(command, told, self._member(target, pid)))
+            event = self._event(command, told, self._member(target, pid))
+            if (pace := paces.get(pid)) is not None:
+                event.step_count, event.step_us = pace.count, pace.step_us
+            events.append(event)
         if events:
             self._publish(events)
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from struct import Struct
+from threading import Thread
 from typing import Final
 
 from warpmeter.hook import warpmeter_steps as memory
@@ -30,6 +31,7 @@ TICK_S: Final = 1.0
 """Kineto's run loop: its warm-up may begin so much sooner."""
 LINK: Final = f"/memfd:{memory.NAME}"
 OPEN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+LONGEST_US: Final = (1 << 32) - 1
 CANDIDATES: Final = 16
 """Of one name; a process has one, and those of its parents."""
 SLOT: Final = Struct("=QQ")
@@ -96,6 +98,40 @@ def _steps(text: bytes) -> list[Step]:
     steps = [Step(count, at / 1e9) for at, count in found]
     right = all(after.count > before.count for before, after in pairwise(steps))
     return steps if right else []
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How far a process is: its steps so far, and what one took it of late, in microseconds."""
+
+    count: int
+    step_us: int
+
+
+def paces(proc: str, processes: Sequence[tuple[int, int]], within_s: float) -> dict[int, Pace]:
+    """Of each process (its pid, and what it calls itself) that counts steps, by pid.
+
+    In time: what a process has open is its own, and looking at it may take as long as it likes.
+    """
+    found: dict[int, Pace] = {}
+
+    def look() -> None:
+        for pid, own_pid in processes:
+            with suppress(OSError):
+                if (pace := pace_of(counted(proc, pid, own_pid))) is not None:
+                    found[pid] = pace
+
+    thread = Thread(target=look, name="kineto-steps", daemon=True)
+    thread.start()
+    thread.join(within_s)
+    return dict(found)
+
+
+def pace_of(steps: Sequence[Step]) -> Pace | None:
+    """By its latest steps; None where there are too few."""
+    recent = [step for step in steps if step.at >= steps[-1].at - BEFORE_S or step.count >= steps[-1].count - AT_LEAST]
+    rate = _rate(recent) if recent and recent[-1].count - recent[0].count >= AT_LEAST else None
+    return Pace(steps[-1].count, min(LONGEST_US, max(1, round(1e6 / rate)))) if rate else None
 
 
 def _slot(at: int) -> int:

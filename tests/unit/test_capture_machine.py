@@ -1,5 +1,6 @@
 """A capture from the request to its end, without a bus: one start for all, and every process ends with a word."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from tests.capture_world import LIMITS, T0, Agent, Process, World, on
 from warpmeter.captures import REASONS, wishes
 from warpmeter.captures.ranks import Event
+from warpmeter.captures.wishes import Request
 from warpmeter.scheduler.capture import Resolved
 from warpmeter.scheduler.round import SLACK_S
 
@@ -53,6 +55,43 @@ def test_iterations_begin_at_a_multiple_for_all() -> None:
     assert first.iteration_roundup == second.iteration_roundup == wishes.ROUNDUP
     assert not first.HasField("start_at")
     assert first.iterations == 3
+
+
+def test_iterations_begin_at_one_step_for_all_that_count_them_and_soon() -> None:
+    counting = [Agent(host, [Process(pid, steps=(1000 + pid, 500_000)) for pid in (1, 2)]) for host in ("h0", "h1")]
+    world = asked(counting, duration_ms=0, iterations=3)
+    while not world.told("start"):
+        world.step()
+    first, second = world.told("start")
+    assert first.iteration_roundup == second.iteration_roundup
+    made = 8 / 0.5 + 4  # until the last has asked, and what was made since they were looked at
+    begins = {-(-count // first.iteration_roundup) for count in range(1001, round(1002 + made))}
+    assert len(begins) == 1, first
+    assert begins.pop() * first.iteration_roundup - 1002 < 5 * made
+    assert first.deadline_at - first.ts < 8 + LIMITS.grace_s + 5 * 17 + 8 + 3 + 1
+    before = first.deadline_at
+    world.take_over()
+    world.until_ended()
+    assert {each.deadline_at for each in world.told("start")} == {before}
+    given = asked(counting, duration_ms=0, iterations=3, iteration_roundup=7).until_ended()
+    assert {each.iteration_roundup for each in given.told("start")} == {7}
+
+
+@given(
+    st.integers(1, 10**9), st.integers(0, 3), st.integers(0, (1 << 32) - 1), st.integers(0, 50), st.integers(0, 10**9)
+)
+def test_a_multiple_that_suits_all_is_found_whatever_processes_say(
+    fewest: int, spread: int, step_us: int, warmup: int, liar: int
+) -> None:
+    made = Request(duration_ms=0, iterations=3, warmup_iterations=warmup)
+    step_s = wishes.step_s(step_us)
+    chosen = wishes.roundup(made, wishes.Pace(fewest, fewest + spread, step_s))
+    ahead = math.ceil(8 / step_s) + 1
+    assert ahead < chosen <= 4 * ahead + 8
+    if ahead > 20:
+        assert -(-(fewest + warmup) // chosen) == -(-(fewest + spread + ahead + warmup) // chosen)
+    assert wishes.roundup(made, wishes.Pace(0, liar, step_s)) <= 4 * ahead + 8
+    assert wishes.deadline(made, 0.0, LIMITS, step_s) < 3 * 86_400
 
 
 def test_hosts_and_pids_need_no_store() -> None:

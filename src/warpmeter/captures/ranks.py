@@ -15,7 +15,9 @@ have brought it after all."""
 
 @dataclass
 class Rank:
-    """One process. `told`: it was told to start; `last` is the event that brought it to `state`."""
+    """One process. `told`: it was told to start; `last` is the event that brought it to `state`; `seen`: what was said
+    of it when it was looked for.
+    """
 
     host: str
     pid: int
@@ -23,6 +25,7 @@ class Rank:
     told: bool = False
     last: Event = field(default_factory=Event)
     captured: Event | None = None
+    seen: Event | None = None
 
     @property
     def final(self) -> bool:
@@ -40,6 +43,8 @@ class Rank:
             self.told = True
         if event.state == "captured":
             self.captured = event
+        if event.state == "seen":
+            self.seen = event
         if event.state in FORWARD and _place(event.state) > _place(self.state) and not self._done_by(event):
             self.state, self.last = event.state, event
 

@@ -1,5 +1,6 @@
 """What a request asks for: whether it can be carried out, and how long each part of it may take. Pure."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -18,8 +19,14 @@ WARMUP_S: Final = 5
 MARGIN_S: Final = 3.0
 """For the way of a command to its agent, and for Kineto's run loop, which ticks each second."""
 ROUNDUP: Final = 20
-"""Optimizer steps, where the request leaves it open: all ranks have the request within five seconds, and the fewer
-multiples lie in these, the rarer is a rank that begins at another one."""
+"""Optimizer steps, where the request leaves it open and nobody counts them: all ranks have the request within five
+seconds, and the fewer multiples lie in these, the rarer is a rank that begins at another one."""
+LONGEST_ROUNDUP: Final = 4
+"""Times the steps that are made until all ranks have the request, and some: one up to there suits all ranks."""
+STEP_S: Final = (0.0001, 120.0)
+"""What a step may take; a process says what it likes."""
+SLOWER: Final = 2.0
+"""A traced step may take so many times what it takes else."""
 LONGEST_S: Final = 14 * 86_400
 """A continuous capture without a ceiling of its own ends then; requests and events are kept for longer."""
 LONGEST_TRACE_MS: Final = 600_000
@@ -34,6 +41,15 @@ class Objection:
 
     field: str
     why: str
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How far the processes of a capture are by their own count, the slowest and the fastest, and what a step takes."""
+
+    fewest: int
+    most: int
+    step_s: float
 
 
 def objections(request: Request) -> Iterator[Objection]:
@@ -98,19 +114,45 @@ def lead_s(request: Request) -> float:
     return POLL_S + MARGIN_S + (0 if request.iterations else warmup_s(request))
 
 
-def roundup(request: Request) -> int:
-    """Traces of iterations begin at a multiple of it."""
-    return request.iteration_roundup or ROUNDUP
+def step_s(step_us: float) -> float:
+    """What a step takes, as a process counts it, within reason."""
+    return min(max(step_us / 1e6, STEP_S[0]), STEP_S[1])
 
 
-def deadline(request: Request, start_at: float, limits: Scheduler) -> float:
+def _ahead(request: Request, step_s: float) -> int:
+    """Steps that are made until the last process has the request."""
+    return math.ceil(lead_s(request) / step_s) + 1
+
+
+def _longest(ahead: int) -> int:
+    return LONGEST_ROUNDUP * ahead + 8
+
+
+def roundup(request: Request, pace: Pace | None = None) -> int:
+    """Traces of iterations begin at a multiple of it: the next one that a process comes to when it has the request.
+
+    Where steps are counted, the smallest of which no multiple lies between what the slowest process has made now and
+    what the fastest will have made when all have the request: they all begin at the same step, and soon.
+    """
+    if request.iteration_roundup or pace is None:
+        return request.iteration_roundup or ROUNDUP
+    ahead, warmup = _ahead(request, pace.step_s), request.warmup_iterations
+    first, last = pace.fewest + warmup, pace.most + ahead + warmup
+    tried = range(ahead + 1, _longest(ahead) + 1)
+    return next((each for each in tried if -(-first // each) == -(-last // each)), ahead + 1)
+
+
+def deadline(request: Request, start_at: float, limits: Scheduler, step_s: float | None = None) -> float:
     """When each process that was told to start at `start_at` has its final state.
 
-    The process writes its file and the agent stores it in `grace_s`, and longer where much is traced.
+    The process writes its file and the agent stores it in `grace_s`, and longer where much is traced. `step_s`: what a
+    step takes, where that is known; at most `iteration_s` else.
     """
     if request.iterations:
-        steps = roundup(request) + request.warmup_iterations + request.iterations
-        return start_at + steps * limits.iteration_s + limits.grace_s
+        longest = ROUNDUP if step_s is None else _longest(_ahead(request, step_s)) + _ahead(request, step_s)
+        steps = (request.iteration_roundup or longest) + request.warmup_iterations + request.iterations
+        each_s = limits.iteration_s if step_s is None else SLOWER * step_s
+        return start_at + steps * each_s + limits.grace_s
     return start_at + 5 * request.duration_ms / 1000 + limits.grace_s
 
 

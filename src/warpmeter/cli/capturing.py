@@ -47,9 +47,9 @@ def me() -> str:
     return f"{name}@{socket.gethostname()}"
 
 
-def patience_s(asked: Request, limits: Scheduler) -> float:
-    """After so long without a word on a capture, nobody is at work on it any more."""
-    round_s = wishes.deadline(asked, limits.look_s + wishes.lead_s(asked), limits)
+def patience_s(asked: Request, limits: Scheduler, step_s: float | None = None) -> float:
+    """After so long without a word on a capture, nobody is at work on it any more. `step_s`: of its job, if known."""
+    round_s = wishes.deadline(asked, limits.look_s + wishes.lead_s(asked), limits, step_s)
     analysis_s = limits.analyse_s if limits.analyse else 0.0
     return 2 * limits.resolve_s + round_s + analysis_s + asked.interval_s + SLACK_S
 
@@ -88,6 +88,8 @@ class Follower:
                     continue
                 begun, heard = True, time.monotonic()
                 self.hear(event)
+                if event.step_us:
+                    patience = max(patience, patience_s(asked, self.settings.scheduler, wishes.step_s(event.step_us)))
                 if event.state == "ended" and not event.sequence:
                     return
             self.tick()

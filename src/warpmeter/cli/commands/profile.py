@@ -71,7 +71,10 @@ def capture(
         int, typer.Option("--iterations", "-n", min=0, help="Trace so many optimizer steps instead.")
     ] = 0,
     roundup: Annotated[
-        int, typer.Option("--roundup", min=0, help="Begin at a step that is a multiple of it.", show_default="20")
+        int,
+        typer.Option(
+            "--roundup", min=0, help="Begin at a step that is a multiple of it.", show_default="one that suits"
+        ),
     ] = 0,
     warmup: Annotated[
         str | None, typer.Option("--warmup", help="Profiler's warm-up before a duration.", show_default="5s")
