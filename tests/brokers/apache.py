@@ -19,7 +19,7 @@ from tests.brokers.process import free_ports, send, spawn, tail
 
 __all__ = ["KafkaCluster", "KafkaMissingError", "Node"]
 
-READY_TIMEOUT_S: Final = 45.0
+READY_TIMEOUT_S: Final = 120.0
 STOP_TIMEOUT_S: Final = 10.0
 
 # The first compiler and the serial collector start fastest and leave two cores to the tests.
@@ -177,7 +177,7 @@ class KafkaCluster:
         lines = [f"{key}={value}\n" for key, value in node_properties(node, self.nodes).items()]
         node.properties_file.write_text("".join(lines))
         tool = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(node.properties_file)]
-        done = subprocess.run(self._line(*tool), capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(self._line(*tool), capture_output=True, text=True, timeout=120, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"Kafka's storage could not be formatted: {done.stdout}{done.stderr}")
 

@@ -33,7 +33,7 @@ MIB = 1 << 20
 HEADERS: list[tuple[str, str | bytes | None]] = [("type", b"GpuSample"), ("rows", b"3")]
 EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = WAIT_S) -> None:
@@ -182,8 +182,8 @@ def test_a_group_shares_partitions_and_hands_them_over(broker: Broker, topic_pre
                 second.poll(0.05)
                 return len(first.assignment()) == len(second.assignment()) == 1
 
-            wait_until(shared, "one partition each", timeout_s=30)
-        wait_until(lambda: first.poll(0.1) is None and len(first.assignment()) == 2, "both again", timeout_s=30)
+            wait_until(shared, "one partition each", timeout_s=60)
+        wait_until(lambda: first.poll(0.1) is None and len(first.assignment()) == 2, "both again", timeout_s=60)
 
 
 def test_committed_offsets_are_kept_and_metadata_where_the_broker_says_so(broker: Broker, topic_prefix: str) -> None:

@@ -18,6 +18,7 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import DatabaseError
 
 from tests.engine import TOKEN, WRITER, EngineServer
+from tests.signals import SLACK_S
 from tests.wait import until
 from warpmeter.consumers.sink.clickhouse import ONE_BLOCK
 from warpmeter.engine.compression import decoder, zstd_library
@@ -382,15 +383,14 @@ def test_the_go_client_is_greeted_in_its_protocol(server: EngineServer) -> None:
 
 
 def test_a_long_query_holds_up_neither_a_query_nor_an_insert(server: EngineServer, table: str) -> None:
-    slow = threading.Thread(target=post, args=(server, b"SELECT sleepEachRow(0.5) FROM numbers(4)"))
-    slow.start()
+    sql = b"SELECT sleepEachRow(0.5) FROM numbers(40) SETTINGS max_block_size = 1"
+    slow = http.client.HTTPConnection("127.0.0.1", server.port)
+    slow.request("POST", "/", sql)
     until(lambda: b"sleepEachRow" in post(server, b"SELECT query FROM system.processes")[1], "the query to run")
-    began = time.monotonic()
     assert post(server, b"SELECT 1")[1] == b"1\n"
     assert post(server, b"a\t1\n", write=True, query=f"INSERT INTO {table} FORMAT TSV")[0].status == 200
-    assert time.monotonic() - began < 1
-    assert slow.is_alive()
-    slow.join()
+    assert b"sleepEachRow(0.5)" in post(server, b"SELECT query FROM system.processes")[1], "it goes on for 20 s"
+    slow.close()
 
 
 def test_many_at_once(server: EngineServer) -> None:
@@ -414,7 +414,7 @@ def test_a_query_ends_when_its_client_leaves(server: EngineServer, sql: str) -> 
     running = b"SELECT count() FROM system.processes WHERE query LIKE '%100000000000%' AND query NOT LIKE '%processes%'"
     until(lambda: post(server, running)[1] == b"1\n", "the query to run")
     connection.close()
-    until(lambda: post(server, running)[1] == b"0\n", "the query to end", within_s=5)
+    until(lambda: post(server, running)[1] == b"0\n", "the query to end")
 
 
 @pytest.mark.parametrize("fill", [b" ", b"1,", b"INSERT INTO t VALUES ('"])
@@ -434,7 +434,7 @@ def test_a_reader_with_data_to_insert_is_refused_before_it_is_unpacked(server: E
     began = time.monotonic()
     answer, said = post(server, body, headers={"Content-Encoding": "gzip"})
     assert answer.headers["X-ClickHouse-Exception-Code"] == "164", said
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < SLACK_S
 
 
 def test_a_long_statement_goes_through(server: EngineServer) -> None:
@@ -450,7 +450,7 @@ def test_an_insert_whose_head_is_long_takes_its_data(server: EngineServer, table
 
 
 def curl(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["curl", "-sS", *arguments], capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(["curl", "-sS", *arguments], capture_output=True, text=True, timeout=90, check=False)
 
 
 def test_curl(server: EngineServer, table: str) -> None:

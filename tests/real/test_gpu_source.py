@@ -302,8 +302,8 @@ def test_without_gpm_field_values_are_counted(host: Host) -> None:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Waits until a condition holds, five seconds at most."""
-    until(condition, "PCIe throughput", within_s=5, every_s=0.01)
+    """Waits until a condition holds."""
+    until(condition, "PCIe throughput", every_s=0.01)
 
 
 def test_where_nothing_else_gives_pcie_a_thread_measures_it(host: Host) -> None:
@@ -320,10 +320,10 @@ def test_where_nothing_else_gives_pcie_a_thread_measures_it(host: Host) -> None:
 def test_a_read_never_waits_for_the_thread(host: Host) -> None:
     host.stub.gpus[3].set(gpm_supported=0)
     host.tick()
-    host.stub.hang("nvmlDeviceGetPcieThroughput", 1.0)
+    host.stub.hang("nvmlDeviceGetPcieThroughput", 3.0)
     before = time.monotonic()
     host.ticks(5)
-    assert time.monotonic() - before < 0.5
+    assert time.monotonic() - before < 2.5
     host.stub.mend()
 
 
@@ -332,7 +332,7 @@ def test_a_measurement_of_the_thread_is_published_once(host: Host) -> None:
     gpu.set(gpm_supported=0)
     host.tick()
     wait_for(lambda: by_uuid(host.tick())[gpu.uuid].HasField("pcie_tx_megabytes_per_s"))
-    host.stub.hang("nvmlDeviceGetPcieThroughput", 0.7)
+    host.stub.hang("nvmlDeviceGetPcieThroughput", 3.0)
     seen = [by_uuid(host.tick())[gpu.uuid].HasField("pcie_tx_megabytes_per_s") for _ in range(6)]
     assert seen.count(True) <= 1
     wait_for(lambda: unhealthy(host.tick(), gpu.uuid).get("pcie_tx_megabytes_per_s") == "timeout")
@@ -432,12 +432,12 @@ def test_values_beyond_their_columns_cost_no_other_gpu_its_row(host: Host) -> No
 
 def test_a_hanging_call_holds_only_its_reader(host: Host) -> None:
     host.tick()
-    host.stub.hang("nvmlDeviceGetPowerUsage", 0.3, gpu=0)
+    host.stub.hang("nvmlDeviceGetPowerUsage", 2.0, gpu=0)
     reading = threading.Thread(target=host.tick)
     reading.start()
     before = time.monotonic()
     assert sum(range(1000)) == 499_500  # Python goes on: the call holds no interpreter lock
-    assert time.monotonic() - before < 0.2
+    assert time.monotonic() - before < 1.5
     assert reading.is_alive()
     reading.join()
 
@@ -538,7 +538,7 @@ def test_the_agents_runner_tells_lost_unsupported_and_failed_apart(host: Host) -
     source = GpuSource("node1", 0.05, Attribution())
     runner = Runner([source], Board("node1", 10.0), published, SystemClock())
     runner.start()
-    until(lambda: len(published.rows["gpu-samples"]) >= 35, "five ticks of seven GPUs", within_s=10)
+    until(lambda: len(published.rows["gpu-samples"]) >= 35, "five ticks of seven GPUs")
     assert runner.stop(5.0) == []
     assert {row.uuid for row in published.rows["gpu-samples"]} == set(uuids) - {uuids[1]}
     told = {row.subject: (row.source, row.state) for row in published.rows["source-health"]}

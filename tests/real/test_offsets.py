@@ -155,7 +155,7 @@ def test_of_three_partitions_set_back_all_are_named_and_one_command_lets_them_go
     command = SEVERAL.search(said)
     assert command is not None, said
     left = time.monotonic()
-    until(lambda: status.group_members(at.settings) == 0, "who halted to have left the group", 20)
+    until(lambda: status.group_members(at.settings) == 0, "who halted to have left the group", 40)
     assert time.monotonic() - left < at.settings.ingest.session_timeout_s / 2
     corner.paste(command[0])
     at.feed.good(30, hosts=30)

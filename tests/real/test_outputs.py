@@ -120,7 +120,7 @@ def test_a_burst_of_slow_readers_keeps_nobody_waiting(tmp_path: Path) -> None:
             slow.enter_context(socket.create_connection(("127.0.0.1", port), 10)).sendall(b"GET /metr")
         began = time.monotonic()
         assert "warpmeter_source_up" in agents.metrics_page(port)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 5 + SLACK_S
 
 
 def test_a_port_that_is_taken_is_told_and_tried_again(tmp_path: Path) -> None:
@@ -355,7 +355,7 @@ def test_a_receiver_that_drips_its_answer_is_one_that_does_not_answer(
         thread.start()
         began = time.monotonic()
         assert peer.post(b"x").status == 0
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 5 + SLACK_S
         stop.set()
         thread.join(10)
 

@@ -365,7 +365,7 @@ def test_status_answers_soon_when_store_or_broker_do_not(embedded_at: Bench, gat
             kafka=replace(at.settings.kafka, bootstrap_servers=f"127.0.0.1:{port}"),
         )
         report, took_s = replace(at, settings=away).status()
-    assert took_s < 30
+    assert took_s < 60
     assert {why.split(":")[0].split(" ")[0] for why in report["problems"]} >= {"store", "broker"}
 
 
