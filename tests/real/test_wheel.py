@@ -62,9 +62,12 @@ def test_it_carries_what_is_not_code(python: Path, tmp_path: Path) -> None:
         "from warpmeter import migrate, queries\n"
         "from warpmeter.schemas.topics import TOPICS\n"
         "print(len(migrate.migrations()), len(migrate.views()), len(queries.names()))\n"
-        "print(all(topic.proto for topic in TOPICS.values()))"
+        "print(all(topic.proto for topic in TOPICS.values()))\n"
+        "import os; from warpmeter.hook import warpmeter_steps as it\n"
+        "print('+'.join(sorted(name for name in os.listdir(it.FOLDER) if name.endswith('.py'))))"
     )
-    migrations, views, named, protos = run(python, "-c", code, cwd=tmp_path).split()
+    migrations, views, named, protos, hook = run(python, "-c", code, cwd=tmp_path).split()
+    assert hook == "sitecustomize.py+warpmeter_steps.py"
     assert int(migrations) >= 2
     assert int(views) >= 1
     assert int(named) >= 12

@@ -92,6 +92,16 @@ def test_steps_are_counted_from_the_first_on_with_their_time(job: Path) -> None:
         assert counted("/proc", process.pid, process.pid) == []
 
 
+def test_the_pace_of_processes_is_asked_of_all_at_once_and_not_for_ever(job: Path) -> None:
+    script = "import time; from torch.optim import step\nfor _ in range(9): step(); time.sleep(0.15)"
+    with running(script, job) as process:
+        asked = [(process.pid, process.pid), (os.getpid(), os.getpid()), (1 << 22, 5)]
+        found = steps.paces("/proc", asked, 10.0)
+    assert found.keys() == {process.pid}
+    assert found[process.pid].count == 9
+    assert 140_000 < found[process.pid].step_us < 1_000_000
+
+
 def test_what_is_loaded_already_is_counted_and_only_once(job: Path) -> None:
     again = "import torch.optim, warpmeter_steps\nfor _ in range(2): warpmeter_steps.install()\ntorch.optim.step()"
     script = f"import sys; sys.path.append({HOOK!r})\n{again}"
@@ -194,6 +204,16 @@ def test_of_long_steps_those_that_the_trace_touches_count() -> None:
     found = [*every(10.0, 900.0, 999.0), Step(10, 1004.5), Step(11, 1014.0)]
     assert [each.at for each in found[-3:]] == [990.0, 1004.5, 1014.0]
     assert slowdown_permille(found, AT) == pytest.approx(310, abs=2)  # 14.5 s in place of 10 s
+
+
+def test_how_far_a_process_is_and_how_fast() -> None:
+    found = steps.pace_of([*every(0.5, 900.0, 960.0), *every(0.1, 960.0, 1000.0, 120)])
+    assert found == steps.Pace(520, pytest.approx(100_000, rel=0.01))
+    assert steps.pace_of(every(60.0, 0.0, 600.0)) == steps.Pace(10, 60_000_000)
+    assert steps.pace_of(every(0.1, 0.0, 0.2)) is None
+    assert steps.pace_of([]) is None
+    assert steps.pace_of([Step(n, n * 1e-9) for n in range(100)]) == steps.Pace(99, 1)
+    assert steps.pace_of(every(5000.0, 0.0, 50_000.0)) == steps.Pace(10, (1 << 32) - 1)
 
 
 def test_what_an_earlier_capture_cost_is_not_held_against_this_one() -> None:
