@@ -52,7 +52,7 @@ def request(method: str = "GET", peer: str = "192.0.2.1", kind: str = "http", **
     ],
 )
 def test_on_loopback_only_names_of_this_machine_are_answered(host: str, ours: bool) -> None:
-    web = Web(hosts=("gpu.example",))
+    web = Web(hosts=("GPU.example",))
     assert (unknown_host(request(host=host.lower()), web) == "") is ours
 
 

@@ -23,6 +23,10 @@ def _name(host: str) -> str:
         return ""
 
 
+def _names(web: Web) -> set[str]:
+    return {name.lower().rstrip(".") for name in web.hosts}
+
+
 def _on_loopback(name: str) -> bool:
     try:
         return ipaddress.ip_address(name).is_loopback
@@ -37,7 +41,7 @@ def unknown_host(asked: Asked, web: Web) -> str:
     it does not send to ours.
     """
     name = _name(asked.host)
-    if name and (name in web.hosts or name == web.listen or (web.loopback and _on_loopback(name))):
+    if name and (name in _names(web) or name == web.listen or (web.loopback and _on_loopback(name))):
         return ""
     if name and web.guarded and not web.hosts:
         return ""
@@ -55,6 +59,6 @@ def cross_site(asked: Asked, web: Web) -> str:
     if origin is None:
         return ""
     where = urlsplit(origin).netloc.lower()
-    if where and (where == asked.host or _name(where) in web.hosts):
+    if where and (where == asked.host or _name(where) in _names(web)):
         return ""
     return f"a page of another site ({origin}) may not do this; a proxy's own name belongs into web.hosts"
