@@ -33,6 +33,7 @@ class Problem(BaseModel):
 
 
 GATE: Final[dict[int | str, dict[str, Any]]] = {
+    400: {"model": Problem, "description": "The body cannot be read: it is no text of JSON."},
     401: {"model": Problem, "description": "The caller is not known."},
     403: {"model": Problem, "description": "The caller may not, or a page of another site asks."},
     413: {"model": Problem, "description": "The body is too large."},
