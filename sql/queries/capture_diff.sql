@@ -29,7 +29,7 @@ FROM
         name,
         any(trace_kernels.short_name) AS kernel,
         any(trace_kernels.sort) AS sort,
-        topK(1)(operator)[1] AS operator,
+        argMax(operator, trace_kernels.total_ns) AS operator,
         any(units.before) AS before_units,
         any(units.after) AS after_units,
         sumIf(trace_kernels.count, capture_id = {base:String}) AS before_count,

@@ -20,16 +20,15 @@ SELECT
     count() AS ranks,
     argMax(rank, trace_kernels.total_ns / trace_kernels.count) AS slowest_rank,
     max(trace_kernels.total_ns / trace_kernels.count) / nullIf(min(trace_kernels.total_ns / trace_kernels.count), 0) AS slowest_over_fastest,
-    topK(1)(trace_kernels.operator)[1] AS operator,
+    argMax(trace_kernels.operator, trace_kernels.total_ns) AS operator,
     sum(trace_kernels.occupancy * trace_kernels.total_ns) / nullIf(sumIf(trace_kernels.total_ns, trace_kernels.occupancy IS NOT NULL), 0) AS occupancy,
     any(trace_kernels.matrix_units) AS matrix_units,
-    arraySort(groupUniqArrayArray(100)(trace_kernels.streams)) AS streams,
     name
 FROM trace_kernels
 CROSS JOIN
 (
     SELECT sum(total_ns) AS ns
-    FROM trace_kernels
+    FROM trace_ranks
     WHERE capture_id = {capture_id:String} AND ({process:String} = '' OR process = {process:String})
 ) AS whole
 WHERE capture_id = {capture_id:String} AND ({process:String} = '' OR process = {process:String})

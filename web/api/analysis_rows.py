@@ -173,7 +173,6 @@ class Kernel(BaseModel):
     operator: str = Field(examples=["aten::mm"])
     occupancy: float | None
     matrix_units: bool | None
-    streams: list[str] = Field(examples=[["0/7"]])
 
 
 class Kernels(BaseModel):
