@@ -56,6 +56,7 @@ def run(request: Request, asked: Statement, reads: Asking, who: Operator) -> Gri
             answer = grids.grid(console.run(asked.sql, most + 1, "JSONCompact", asked.exact), most)
     except StatementError as error:
         audit.record(who, "sql", sql=asked.sql, refused=error.why)
-        return JSONResponse({"detail": error.why, "line": error.line, "column": error.column}, error.status)
+        again = {"retry-after": "1"} if error.status == 429 else {}
+        return JSONResponse({"detail": error.why, "line": error.line, "column": error.column}, error.status, again)
     audit.record(who, "sql", sql=asked.sql)
     return answer

@@ -4,6 +4,7 @@ In this order: is the name ours, who asks, is another site behind it, how often,
 asks for the role (`warpmeter.web.access`); then the headers that every answer has.
 """
 
+import asyncio
 import json
 import secrets
 import time
@@ -88,6 +89,10 @@ class Gate:
         body = receive if scope["type"] == "websocket" else _bounded(receive, self._web.body_bytes)
         try:
             await self._app(scope, body, answer)
+        except asyncio.CancelledError:  # the process stops, and has waited long enough
+            if scope["type"] == "websocket" or answer.status:
+                raise
+            return Refusal(503, "this process stops: ask again", {"retry-after": "2"})
         except Exception as error:  # noqa: BLE001 - the edge: what nobody expected becomes a line in the log and a 500
             name = who.name if who else ""
             log.get("web").error("failed", path=scope["path"][:500], who=name, exc_info=error)
