@@ -180,14 +180,18 @@ def _of_gpu(trace: Trace, events: GpuEvents) -> Texts:
     """Arguments of GPU events, as JSON."""
     permille = np.where(np.isnan(events.occupancy), NONE, np.nan_to_num(events.occupancy) * 1000).astype(np.int64)
 
-    def told(moved: int, occupancy: int, met: int) -> Iterator[tuple[str, Any]]:
+    def told(moved: int, occupancy: int, met: int, launch: int) -> Iterator[tuple[str, Any]]:
+        if launch != NONE:
+            yield from (
+                (name, value) for name, value in asdict(trace.launches[launch]).items() if value not in ((), NONE)
+            )
         if moved >= 0:
             yield "bytes", moved
         if occupancy >= 0:
             yield "occupancy", occupancy / 1000
         yield from _collective(trace, met)
 
-    return _written([events.bytes, permille, events.collective], told)
+    return _written([events.bytes, permille, events.collective, events.launch], told)
 
 
 def _collective(trace: Trace, place: int) -> Iterable[tuple[str, Any]]:

@@ -63,7 +63,7 @@ class GpuEvents(Spans):
     """What ran on a device: categories kernel, gpu_memcpy, gpu_memset (and their older names), mtia_ccp_events.
 
     `correlation` joins it to `Calls`, `external` to `Operators`. `bytes` of copies and sets. `occupancy` is Kineto's
-    estimate 0-1, NaN where there is none. `collective` indexes `Trace.collectives`.
+    estimate 0-1, NaN where there is none. `collective` indexes `Trace.collectives`, `launch` indexes `Trace.launches`.
     """
 
     kind: Int8s
@@ -74,6 +74,7 @@ class GpuEvents(Spans):
     bytes: Int64s
     occupancy: Float32s
     collective: Int32s
+    launch: Int32s
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,6 +225,19 @@ class Collective:
 
 
 @dataclass(frozen=True)
+class Launch:
+    """How a kernel was launched: blocks and threads by dimension, registers a thread, bytes of shared memory a block.
+
+    Empty or -1 where it is not told.
+    """
+
+    grid: tuple[int, ...] = ()
+    block: tuple[int, ...] = ()
+    registers: int = NONE
+    shared_bytes: int = NONE
+
+
+@dataclass(frozen=True)
 class ProcessGroup:
     """A process group from `distributedInfo`."""
 
@@ -263,6 +277,7 @@ class Trace:
     counters: Counters
     inputs: Sequence[Inputs] = ()
     collectives: Sequence[Collective] = ()
+    launches: Sequence[Launch] = ()
     devices: Sequence[Device] = ()
     distributed: Distributed | None = None
     epoch_ns: int = 0

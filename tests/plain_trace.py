@@ -53,7 +53,7 @@ def _spans(cat: str, event: Mapping[str, Any], args: Mapping[str, Any], thread: 
         occupancy = args.get("est. achieved occupancy %")
         place = (_int(args, "device", event["pid"]), _int(args, "stream", event["tid"]))
         told = args.get("Collective name")
-        return [("gpu", (KINDS[cat], *place, *ids, None if occupancy is None else int(occupancy), told))]
+        return [("gpu", (KINDS[cat], *place, *ids, None if occupancy is None else int(occupancy), told, _launch(args)))]
     if cat in CALLS:
         return [("calls", (thread, _int(args, "correlation"), external))]
     if cat == "cpu_op":
@@ -71,6 +71,12 @@ def _spans(cat: str, event: Mapping[str, Any], args: Mapping[str, Any], thread: 
 def _inputs(args: Mapping[str, Any]) -> Row | None:
     keys = ("Input Dims", "Input type", "Concrete Inputs", "Input Strides")
     return tuple(str(args.get(key, [])) for key in keys) if any(key in args for key in keys) else None
+
+
+def _launch(args: Mapping[str, Any]) -> Row | None:
+    numbers = (_int(args, "registers per thread"), _int(args, "shared memory"))
+    row = (tuple(args.get("grid", ())), tuple(args.get("block", ())), *numbers)
+    return None if row == ((), (), -1, -1) else row
 
 
 def _int(args: Mapping[str, Any], key: str, otherwise: Any = -1) -> int:
@@ -99,6 +105,9 @@ def _named(trace: Trace, column: str, values: Any) -> list[Any]:
         return [None if value != value else round(float(value) * 100) for value in values]
     if column == "collective":
         return [None if index < 0 else trace.collectives[index].name for index in values]
+    if column == "launch":
+        launches = [None if index < 0 else trace.launches[index] for index in values]
+        return [None if one is None else (one.grid, one.block, one.registers, one.shared_bytes) for one in launches]
     if column == "inputs":
         inputs = [None if index < 0 else trace.inputs[index] for index in values]
         return [

@@ -14,7 +14,7 @@ from warpmeter.analysis.read.decode import MENDED
 from warpmeter.analysis.read.head import devices, distributed, whole
 from warpmeter.analysis.read.reader import Document
 from warpmeter.analysis.read.tables import NO_EVENT, NO_TIME, Index, Tables
-from warpmeter.analysis.trace import NONE, Collective, Columns, Inputs, Thread, Trace
+from warpmeter.analysis.trace import NONE, Collective, Columns, Inputs, Launch, Thread, Trace
 
 T = TypeVar("T", bound=Columns)
 _ANY: Final = msgspec.json.Decoder()
@@ -41,6 +41,7 @@ def build(path: str, parts: Sequence[Tables], document: Document) -> Trace:
         threads=joined.known_threads(),
         inputs=KnownInputs(list(joined.inputs)),
         collectives=list(joined.collectives),
+        launches=list(map(_launch, joined.launches)),
         devices=devices(head.get("deviceProperties")),
         distributed=distributed(head.get("distributedInfo")),
         epoch_ns=whole(head.get("baseTimeNanoseconds"), 0),
@@ -71,15 +72,17 @@ class Joined:
     def __init__(self, parts: Sequence[Tables]) -> None:
         self._parts = parts
         self.names, self.threads, self.inputs, self.collectives = Index(), Index(), Index(), Index()
+        self.launches = Index()
         self._maps = [self._map(part) for part in parts]
 
     def _map(self, part: Tables) -> Mapping[str, Any]:
         """New indexes by old ones; the last entry is `NONE`'s, which is -1."""
         threads = [(_text(pid), _text(tid)) for pid, tid in part.threads]
-        inputs = list(part.inputs)[1:]
+        inputs, launches = list(part.inputs)[1:], list(part.launches)[1:]
         return {
             "name": self.names.of(list(part.names)),
             "thread": self.threads.of(threads),
+            "launch": np.append(self.launches.of(launches), np.int32(NONE)),
             "inputs": np.append(self.inputs.of(inputs), np.int32(NONE)),
             "collective": np.append(self.collectives.of(list(map(_collective, part.collectives))), np.int32(NONE)),
         }
@@ -154,6 +157,19 @@ def _collective(values: tuple[Any, ...]) -> Collective:
         source=NONE if source is None else source,
         target=NONE if target is None else target,
     )
+
+
+def _launch(text: bytes) -> Launch:
+    grid, block, registers, shared = map(_decoded, text.split(b"\0"))
+    return Launch(_sizes(grid), _sizes(block), _size(registers), _size(shared))
+
+
+def _sizes(value: Any) -> tuple[int, ...]:
+    return tuple(map(_size, value)) if isinstance(value, list) else ()
+
+
+def _size(value: Any) -> int:
+    return value if isinstance(value, int) and 0 <= value < 1 << 53 else NONE
 
 
 def _ranks(text: bytes, size: int, first: int | None, stride: int | None) -> tuple[int, ...]:

@@ -29,6 +29,10 @@ class Args(Struct, gc=False, frozen=True):
     device: Whole = ABSENT
     stream: Whole = ABSENT
     correlation: Whole = ABSENT
+    registers: Raw = field(name="registers per thread", default=NOTHING)
+    shared: Raw = field(name="shared memory", default=NOTHING)
+    grid: Raw = NOTHING
+    block: Raw = NOTHING
     occupancy: float | None = field(name="est. achieved occupancy %", default=None)
     bytes: Whole = ABSENT
     sequence: Whole = field(name="Sequence number", default=ABSENT)

@@ -43,6 +43,8 @@ NO_TIME: Final = "no time"
 NO_EVENT: Final = "no event"
 NO_INPUTS: Final = b"\0\0\0"
 """Dimensions, types, concrete inputs and strides, with a byte between that JSON cannot hold."""
+NO_LAUNCH: Final = b"\0\0\0"
+"""Grid, block, registers and shared memory, likewise."""
 _ANY: Final = msgspec.json.Decoder()
 
 
@@ -90,7 +92,7 @@ class Tables:
         self.pieces: dict[type[Columns], list[tuple[int, Arrays]]] = {}
         self.joined: dict[type[Columns], tuple[list[int], Int64s, Arrays]] = {}
         self.names, self.threads, self.collectives = Index(), Index(), Index()
-        self.inputs = Index({NO_INPUTS: 0})
+        self.inputs, self.launches = Index({NO_INPUTS: 0}), Index({NO_LAUNCH: 0})
         self.process_names: dict[str, str] = {}
         self.thread_names: dict[tuple[str, str], str] = {}
         self.events = 0
@@ -165,7 +167,11 @@ class Tables:
             "bytes": integers([a.bytes for a in args]),
             "occupancy": _occupancy([a.occupancy for a in args]),
             "collective": self._collective(args),
+            "launch": self._launch(args),
         }
+
+    def _launch(self, args: Sequence[Args]) -> Int32s:
+        return self.launches.of([b"\0".join((a.grid, a.block, a.registers, a.shared)) for a in args]) - np.int32(1)
 
     def _calls(self, spans: Sequence[Span], args: Sequence[Args]) -> Arrays:
         correlation = integers([a.correlation for a in args])
