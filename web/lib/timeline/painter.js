@@ -165,12 +165,14 @@ export class Painter {
     const [x0, x1] = [this.x(from.start_ns + Math.min(from.duration_ns, 1 / this.scale)), this.x(to.start_ns)];
     if (Math.max(x0, x1) < -2000 || Math.min(x0, x1) > this.width + 2000) return;
     const [y0, y1] = [a.y + from.depth * a.step + a.step / 2, b.y + to.depth * b.step + b.step / 2];
-    const bend = Math.max(24, Math.abs(x1 - x0) * 0.4);
+    const bend = x1 - x0 > 160 ? x1 - x0 - 90 : Math.max(24, Math.abs(x1 - x0) * 0.4); // a long one stays by its launch
+    const near = Math.min(bend, 60);
     context.strokeStyle = context.fillStyle = this.of.accent;
     context.lineWidth = 1.5;
     context.beginPath();
     context.moveTo(x0, y0);
-    context.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1, y1);
+    if (bend > 70) context.lineTo(x0 + bend - 60, y0);
+    context.bezierCurveTo(x0 + bend, y0, x1 - near, y1, x1, y1);
     context.stroke();
     context.beginPath();
     context.moveTo(x1, y1);
