@@ -168,6 +168,23 @@ def test_dragging_over_a_chart_looks_closer(tab: Visit) -> None:
     assert complaints(tab) == []
 
 
+def test_dragging_over_the_heatmap_looks_at_those_gpus_and_that_time_in_one_step(tab: Visit) -> None:
+    tab.page.goto(f"{tab.home}/?since=-2h&refresh=off")
+    drawn(tab.page)
+    heat = tab.page.locator(".wm-heat")
+    heat.scroll_into_view_if_needed()
+    box = heat.bounding_box()
+    assert box
+    tab.page.mouse.move(box["x"] + 300, box["y"] + 2)
+    tab.page.mouse.down()
+    tab.page.mouse.move(box["x"] + 600, box["y"] + 25, steps=4)
+    tab.page.mouse.up()
+    tab.page.wait_for_url("**until=20*rows=*")
+    expect(tab.page.get_by_role("button", name="All 7 GPUs")).to_be_visible()
+    tab.page.go_back()
+    tab.page.wait_for_url("**/?since=-2h&refresh=off")
+
+
 def test_pointing_at_a_chart_tells_values_and_moves_the_crosshair_of_all(tab: Visit) -> None:
     tab.page.goto(f"{tab.home}/host/ant?since=-2h&refresh=off")
     drawn(tab.page)

@@ -24,11 +24,14 @@ export function span() {
 
 const iso = (ms) => new Date(ms).toISOString().replace(".000Z", "Z");
 
-// Look at another window, from and to in milliseconds; at least a few seconds of it.
-export function look(since, until) {
+// A window, from and to in milliseconds, as the address has it; at least a few seconds.
+export function stretch(since, until) {
   const least = Math.max(until, since + 10e3);
-  choose({ since: iso(Math.floor(since / 1e3) * 1e3), until: iso(Math.ceil(least / 1e3) * 1e3) }, { push: true });
+  return { since: iso(Math.floor(since / 1e3) * 1e3), until: iso(Math.ceil(least / 1e3) * 1e3) };
 }
+
+// Look at another window.
+export const look = (since, until) => choose(stretch(since, until), { push: true });
 
 const two = (number) => `${number}`.padStart(2, "0");
 

@@ -1,4 +1,4 @@
-import { choose, chosen, clock, colour, framed, hostAddress, instant, isDark, look, onChosen, panel, show, unitName } from "warpmeter-ui";
+import { choose, chosen, clock, colour, framed, hostAddress, instant, isDark, look, onChosen, panel, show, stretch, unitName } from "warpmeter-ui";
 import { cross, onCross } from "warpmeter-ui/plot.js";
 import { askHeat, bands, extent, gradient, ordered, palette, picture } from "warpmeter-ui/heat.js";
 import { metrics } from "warpmeter-ui/metrics.js";
@@ -29,7 +29,7 @@ export default {
       </div>
       <p v-if="empty" class="wm-empty">No GPU reported {{ metric }} in this window. Look at a longer one, or choose another metric.</p>
     </div>`,
-    `<button v-if="zoomed" type="button" @click="zoom(null)">All {{ total }} GPUs</button>
+    `<button v-if="zoomed" type="button" @click="whole">All {{ total }} GPUs</button>
      <label class="wm-muted">Order <select :value="by" @change="sort($event.target.value)"><option value="host">host</option><option value="value">value</option><option value="job">job</option></select></label>
      <label class="wm-muted">Metric <select :value="metric" @change="measure($event.target.value)"><option v-for="each in metrics" :key="each.name" :value="each.name" :title="each.meaning">{{ each.name }}</option></select></label>
      <span class="wm-scale" role="img" :aria-label="'Colours from ' + low + ' to ' + high">{{ low }} <i :style="{ background: ramp }"></i> {{ high }}</span>`,
@@ -63,7 +63,7 @@ export default {
       this.answer = Object.freeze(answer);
       this.span = extent(answer.cells, answer.unit);
       [this.low, this.high] = this.span.map((value) => show(value, answer.unit));
-      this.unit = unitName(answer.unit);
+      this.unit = [answer.metric, unitName(answer.unit)].filter(Boolean).join(", ");
       this.orders = {};
       this.paint();
     },
@@ -166,9 +166,14 @@ export default {
       const [from, area] = [this.from, this.area];
       this.from = this.area = this.drag = null;
       if (!from) return;
-      if (area?.rows) this.zoom([this.rowOf(area.y0 / this.height), this.rowOf(area.y1 / this.height)]);
-      if (area?.time) look(...[area.x0, area.x1].map((x) => this.begin + (x / this.wide()) * (this.end - this.begin)));
-      if (!area?.time && !area?.rows && Math.abs(this.under(event).x - from.x) < DRAG) this.open(from.band, event);
+      if (area?.time || area?.rows) choose({ ...this.timeOf(area), ...this.rowsOf(area) }, { push: true });
+      else if (Math.abs(this.under(event).x - from.x) < DRAG) this.open(from.band, event);
+    },
+    timeOf({ time, x0, x1 }) {
+      return time ? stretch(...[x0, x1].map((x) => this.begin + (x / this.wide()) * (this.end - this.begin))) : {};
+    },
+    rowsOf({ rows, y0, y1 }) {
+      return rows ? { rows: [y0, y1].map((y) => this.keyOf(this.rowOf(y / this.height))).join("~") } : {};
     },
     rowOf(part) {
       const { first, last } = this.shown;
@@ -178,8 +183,8 @@ export default {
       const { host, gpu } = this.answer.columns;
       return `${host[this.shown.order[row]]}/${gpu[this.shown.order[row]]}`;
     },
-    zoom(rows) {
-      choose({ rows: rows && rows.map((row) => this.keyOf(row)).join("~") }, { push: true });
+    whole() {
+      choose({ rows: null }, { push: true });
     },
     open(band, event) {
       const address = hostAddress(this.answer.columns.host[this.shown.order[this.rowOf((band + 0.5) / this.bandCount)]]);

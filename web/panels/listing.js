@@ -1,4 +1,4 @@
-import { choose, chosen, framed, onChosen, panel } from "warpmeter-ui";
+import { CARRIED, choose, chosen, framed, onChosen, panel } from "warpmeter-ui";
 import { cell } from "warpmeter-ui/cells.js";
 import { csv, everything, save } from "warpmeter-ui/csv.js";
 import { grids, look } from "warpmeter-ui/grid.js";
@@ -32,6 +32,7 @@ export default {
   },
   mounted() {
     grids(); // comes while the answer does
+    this.uncarried = onChosen(CARRIED, () => this.api?.refreshCells({ force: true })); // links keep the window
     this.unchosen = onChosen(this.own(), () => {
       this.read();
       this.leave.again();
@@ -39,6 +40,7 @@ export default {
   },
   beforeUnmount() {
     this.unchosen();
+    this.uncarried();
     clearTimeout(this.wait);
     this.api?.destroy();
   },
@@ -92,7 +94,8 @@ export default {
         sortable: Boolean(by), sort: this.order === by ? "asc" : this.order === `-${by}` ? "desc" : undefined,
         sortingOrder: numeric || column.kind !== "text" ? ["desc", "asc", null] : ["asc", "desc", null],
         type: numeric ? "rightAligned" : undefined,
-        cellRenderer: ({ value, data }) => cell(column, value, data), equals: () => false,
+        cellRenderer: ({ value, data }) => cell(column, value, data),
+        equals: (a, b) => a === b || JSON.stringify(a) === JSON.stringify(b), // what has not changed keeps its focus
       };
     },
     sorted(api) {

@@ -58,7 +58,8 @@ export default {
       [this.since, this.until] = [Date.parse(first.since), Date.parse(first.until)];
       this.times = first.times.map((seconds) => seconds * 1e3);
       this.kind = first.unit;
-      this.unit = unitName(first.unit);
+      const told = this.follows.includes("metric") ? first.metric : "";
+      this.unit = [told, unitName(first.unit)].filter(Boolean).join(", ");
       this.lines = labelled(answers, this.names);
       if (!this.lines.some((each) => each.values.some((value) => value !== null))) return this.explain(answers);
       this.reason = "";
