@@ -5,13 +5,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Error, Page, expect
 
 from tests.analysed import analysed, load
 from tests.browser.visits import Theme, Visit, chromium, visit
 from tests.captures import two_ranks
 from tests.engine import DATABASE, TOKEN, WRITER, EngineServer
 from tests.pagetraces import training
+from tests.wait import until
 from tests.web_process import WebProcess
 from warpmeter import migrate
 from warpmeter.settings import Settings, Store
@@ -66,13 +67,26 @@ def shown(tab: Visit, address: str) -> Page:
     return tab.page
 
 
+SETTLED = """() => {
+  const panels = [...document.querySelectorAll(".wm-analysed")];
+  const busy = panels.find((panel) => panel.ariaBusy !== "false");
+  busy?.scrollIntoView();
+  return panels.length > 0 && !busy;
+}"""
+
+
 def drawn(page: Page) -> None:
-    """Every panel that is in sight, and then those below, have their answers."""
-    for panel in page.locator(".wm-analysed").all():
-        panel.scroll_into_view_if_needed()
-        expect(panel).to_have_attribute("aria-busy", "false")
+    """Every panel, scrolled to, has its answer; none is an error."""
+    until(lambda: _settled(page), "the panels to be drawn", PATIENCE_MS / 1e3)
     page.evaluate("scrollTo(0, 0)")
     expect(page.locator("[role=alert]")).to_have_count(0)
+
+
+def _settled(page: Page) -> bool:
+    try:
+        return bool(page.evaluate(SETTLED))
+    except Error:  # the page loads again, as it does when it was away for long
+        return False
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390)])
@@ -110,7 +124,7 @@ def test_a_rank_that_is_chosen_is_in_the_address_and_back_undoes_it(tab: Visit) 
 
 def test_the_straggler_is_marked_and_why(tab: Visit) -> None:
     page = shown(tab, "/analyze?capture=straggler")
-    ranks = page.get_by_role("region", name="Ranks side by side").first
+    ranks = page.get_by_role("region", name="Ranks side by side", exact=True)
     expect(ranks.locator(".wm-mark")).to_have_text("late: slow kernels")
     expect(page.locator(".wm-findings")).to_contain_text("Rank 1 comes last to 4 of 4 collectives")
 
@@ -137,7 +151,9 @@ def test_links_lead_to_the_timeline_and_another_capture_to_compare_with(tab: Vis
     expect(compare.locator("option")).to_have_count(3)
     compare.select_option("before")
     page.wait_for_url("**base=before")
-    expect(page.get_by_role("region", name="Against the earlier capture")).to_contain_text("A step of a rank")
+    expect(page.get_by_role("region", name="Against the earlier capture", exact=True)).to_contain_text(
+        "A step of a rank"
+    )
 
 
 def test_a_capture_that_nobody_knows_says_what_to_do(tab: Visit) -> None:
@@ -156,7 +172,9 @@ def test_captures_are_listed_where_none_is_named(tab: Visit) -> None:
 
 def test_the_keyboard_alone_chooses_a_rank(tab: Visit) -> None:
     page = shown(tab, "/analyze?capture=straggler")
-    page.get_by_role("region", name="Ranks side by side").first.get_by_role("button", name="1", exact=True).focus()
+    page.get_by_role("region", name="Ranks side by side", exact=True).get_by_role(
+        "button", name="1", exact=True
+    ).focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**rank=1")
     expect(page.get_by_label("Rank", exact=True)).to_have_value("1")

@@ -5,7 +5,7 @@ export default {
   mixins: [panel],
   template: framed(`
     <p v-if="rows && !rows.length" class="wm-empty">Nothing was copied or set while it was captured.</p>
-    <div v-else-if="rows" class="wm-scroll" tabindex="0" role="region" :aria-label="title"><table class="wm-table">
+    <div v-else-if="rows" class="wm-scroll" tabindex="0" role="region" :aria-label="title + ' (table)'"><table class="wm-table">
       <thead><tr><th scope="col">Operation</th><th scope="col" class="wm-number">Count</th><th scope="col" class="wm-number">Total</th><th scope="col" class="wm-number">Mean</th><th scope="col" class="wm-number">Longest</th><th scope="col" class="wm-number">Bytes</th><th scope="col" class="wm-number">Speed</th></tr></thead>
       <tbody><tr v-for="row in rows" :key="row.operation">
         <td>{{ row.operation }}<small v-if="row.paths.length">&ensp;{{ row.paths.join(', ') }}</small></td>

@@ -5,7 +5,7 @@ export default {
   mixins: [panel],
   template: framed(
     `<template v-if="answer">
-      <div class="wm-scroll" tabindex="0" role="region" :aria-label="title"><table class="wm-table">
+      <div class="wm-scroll" tabindex="0" role="region" :aria-label="title + ' (table)'"><table class="wm-table">
         <thead><tr><th scope="col">{{ answer.unit === 'step' ? 'A step of a rank' : 'The whole capture' }}</th><th scope="col" class="wm-hide-small"></th><th scope="col" class="wm-number">Whole</th><th v-for="part in parts" :key="part.name" scope="col" class="wm-number">{{ part.name }}</th></tr></thead>
         <tbody>
           <tr v-for="side in sides" :key="side.side">

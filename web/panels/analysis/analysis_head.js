@@ -10,9 +10,9 @@ export default {
       <header class="wm-panel-head">
         <h2>{{ title }}</h2>
         <div class="wm-tools">
-          <label v-if="rounds.length > 1" class="wm-muted">Round <select :value="sequence" @change="round($event.target.value)"><option v-for="each in rounds" :key="each" :value="each">{{ each }}</option></select></label>
-          <label v-if="ranks.length > 1" class="wm-muted">Rank <select class="wm-choice" :value="shown" @change="pick($event.target.value)"><option value="">all {{ ranks.length }}</option><option v-for="each in ranks" :key="each.process" :value="each.process">{{ named(each) }}</option></select></label>
-          <label v-if="ranks.length" class="wm-muted">Compare with <select class="wm-choice" :value="base ?? ''" @focus="offer" @pointerdown="offer" @change="compare($event.target.value)"><option value="">nothing</option><option v-for="each in others" :key="each.capture_id" :value="each.capture_id">{{ offered(each) }}</option></select></label>
+          <label v-if="rounds.length > 1" class="wm-muted">Round <select aria-label="Round" :value="sequence" @change="round($event.target.value)"><option v-for="each in rounds" :key="each" :value="each">{{ each }}</option></select></label>
+          <label v-if="ranks.length > 1" class="wm-muted">Rank <select aria-label="Rank" class="wm-choice" :value="shown" @change="pick($event.target.value)"><option value="">all {{ ranks.length }}</option><option v-for="each in ranks" :key="each.process" :value="each.process">{{ named(each) }}</option></select></label>
+          <label v-if="ranks.length" class="wm-muted">Compare with <select aria-label="Compare with" class="wm-choice" :value="base ?? ''" @focus="offer" @pointerdown="offer" @change="compare($event.target.value)"><option value="">nothing</option><option v-for="each in others" :key="each.capture_id" :value="each.capture_id">{{ offered(each) }}</option></select></label>
           <a v-if="ranks.length" class="wm-action" :href="view">View timeline</a>
           <details v-if="files.length" class="wm-files"><summary class="wm-action">Download</summary><ul><li v-for="each in files" :key="each.href"><a :href="each.href" download>{{ each.name }}</a> <small>{{ size(each.bytes) }}</small></li></ul></details>
         </div>

@@ -14,7 +14,7 @@ export default {
         <tbody><tr v-for="(row, at) in holders" :key="at"><td>{{ row.operator || 'no operator' }}</td><td>{{ row.module || '–' }}</td><td class="wm-number">{{ row.blocks }}</td><td class="wm-number">{{ bytes(row.bytes) }}</td></tr></tbody>
       </table></div>
     </template>`,
-    `<label v-if="devices && devices.length > 1" class="wm-muted">Device <select v-model="at"><option v-for="(each, at) in devices" :key="at" :value="at">{{ named(each) }}</option></select></label>`,
+    `<label v-if="devices && devices.length > 1" class="wm-muted">Device <select aria-label="Device" v-model="at"><option v-for="(each, at) in devices" :key="at" :value="at">{{ named(each) }}</option></select></label>`,
   ),
   data: () => ({ devices: null, at: 0 }),
   computed: {

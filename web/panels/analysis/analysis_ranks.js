@@ -8,7 +8,7 @@ export default {
   template: framed(`
     <p v-if="rows && rows.length < 2" class="wm-empty">One rank alone is analysed: capture the whole job to hold its ranks against each other.</p>
     <template v-else-if="rows">
-      <div class="wm-scroll wm-long" tabindex="0" role="region" :aria-label="title">
+      <div class="wm-scroll wm-long" tabindex="0" role="region" :aria-label="title + ' (table)'">
         <table class="wm-table">
           <thead><tr><th scope="col">Rank</th><th scope="col">Host</th><th scope="col">Span</th><th scope="col" class="wm-number">Busy</th><th scope="col" class="wm-number">Compute</th><th scope="col" class="wm-number">Comm. alone</th><th scope="col" class="wm-number">Step, median</th><th scope="col" class="wm-number">Waited</th><th scope="col" class="wm-number">MFU</th><th scope="col" class="wm-number">Memory</th><th scope="col"></th></tr></thead>
           <tbody>
@@ -31,7 +31,7 @@ export default {
       ${legend("parts")}
       <template v-if="late.length">
         <h3>Stragglers</h3>
-        <div class="wm-scroll" tabindex="0" role="region" :aria-label="title"><table class="wm-table">
+        <div class="wm-scroll" tabindex="0" role="region" :aria-label="title + ' (table)'"><table class="wm-table">
           <thead><tr><th scope="col">Rank</th><th scope="col" class="wm-number">Last to</th><th scope="col" class="wm-number">Cost the others</th><th scope="col" class="wm-number">Late in all</th><th scope="col">What it did longer than the others</th></tr></thead>
           <tbody><tr v-for="row in late" :key="row.rank">
             <td>{{ row.rank }}<small v-if="row.host">&ensp;{{ row.host }}</small></td>

@@ -16,7 +16,7 @@ export default {
   template: framed(`
     <p v-if="rows && !rows.length" class="wm-empty">No stream ran anything: the capture was of the host alone.</p>
     <template v-else-if="rows">
-      <div class="wm-scroll wm-long" tabindex="0" role="region" :aria-label="title"><table class="wm-table">
+      <div class="wm-scroll wm-long" tabindex="0" role="region" :aria-label="title + ' (table)'"><table class="wm-table">
         <thead><tr><th scope="col">{{ several ? 'Rank · GPU · stream' : 'GPU · stream' }}</th><th scope="col">Of its span</th><th scope="col" class="wm-number">Busy</th><th scope="col" class="wm-number">Host wait</th><th scope="col" class="wm-number">Kernel wait</th><th scope="col" class="wm-number">Other</th></tr></thead>
         <tbody><tr v-for="row in shown" :key="row.key">
           <td>{{ row.name }}</td><td class="wm-grow">${bar("row.parts")}</td>
