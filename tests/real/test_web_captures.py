@@ -1,13 +1,9 @@
 """Captures over HTTP: asked for, followed, ended, and their traces fetched; on a real bus, with a real scheduler."""
 
-import gzip
-import hashlib
-import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -15,42 +11,17 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tests.brokers import Tansu
-from tests.engine import EngineServer
-from tests.ingest_process import IngestProcess, migrated, settings_for
-from tests.scheduler_process import Agents, Heard, SchedulerProcess, say
-from tests.tables import land, row
+from tests.capture_site import JOB, SUM, TRACE, Storing, running
+from tests.scheduler_process import Heard, say
 from tests.wait import until
 from tests.web import visitor
-from warpmeter import topics
 from warpmeter.captures import asking
 from warpmeter.captures.ranks import Event
-from warpmeter.captures.wishes import Command
-from warpmeter.settings import Kafka, Metrics, Scheduler, Settings, Token, Traces, Web
+from warpmeter.settings import Settings, Token, Web
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
-JOB = "team/4711 ü"
-TRACE = gzip.compress(os.urandom(3 << 20))
-SUM = hashlib.sha256(TRACE).hexdigest()
 VIEWER = Token("bob", "viewer", "viewer-of-this-test")
 OPERATOR = Token("ann", "operator", "operator-of-this-test")
-
-
-class Storing(Agents):
-    """Agents that bring a trace into the store; `outside`: and say that it lies elsewhere."""
-
-    def __init__(self, kafka: Kafka, store: Path) -> None:
-        self._store, self.outside = store, False
-        super().__init__(kafka, ["h0", "h1"], [1, 2])
-
-    def event(self, command: Command, pid: int, state: str) -> Event:
-        event = super().event(command, pid, state)
-        event.job_id = command.job_id
-        if state == "captured":
-            path = self._store / ("../secret" if self.outside else "job") / f"{command.host}_{pid}.json.gz"
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(TRACE)
-            event.url, event.bytes, event.sha256 = str(path), len(TRACE), SUM
-        return event
 
 
 @dataclass
@@ -86,35 +57,11 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(tansu: Tansu, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    folder = tmp_path_factory.mktemp("captures")
-    store = folder / "traces"
-    store.mkdir()
     with ExitStack() as stack:
-        engine = migrated(stack.enter_context(closing(EngineServer(folder / "engine"))))
-        base = settings_for(tansu, engine, f"web{time.time_ns()}", folder)
-        settings = replace(
-            base, traces=Traces(url=str(store)), metrics=Metrics(ingest_port=0, scheduler_port=0),
-            scheduler=Scheduler(
-                group=f"{base.kafka.topic_prefix}-s", analyse=False, look_s=5, grace_s=10, data=folder / "scheduler"
-            ),
-        )  # fmt: skip
-        with closing(engine.client(write=True)) as client:
-            land(client, "job-events", [_runs(host) for host in ("h0", "h1", "h2")])
-        topics.ensure(settings.kafka)
-        stack.enter_context(closing(IngestProcess(settings, folder / "ingest.log"))).ready()
-        stack.enter_context(closing(SchedulerProcess(settings, folder / "scheduler.log"))).until_active()
-        agents = stack.enter_context(closing(Storing(settings.kafka, store)))
-        requests = stack.enter_context(closing(Heard(settings.kafka, "capture-requests")))
-        site = stack.enter_context(visitor(settings))
-        yield World(settings, site, agents, requests)
-
-
-def _runs(host: str) -> Any:
-    now = time.time()
-    return row(
-        "job-events", host=host, ts=now, period_ms=600_000, job_id=JOB, event="running", pid=1, rank=int(host[1:]),
-        name="train.py", user="ann", started_at=now - 100,
-    )  # fmt: skip
+        site = stack.enter_context(running(tansu, tmp_path_factory.mktemp("captures")))
+        requests = stack.enter_context(closing(Heard(site.settings.kafka, "capture-requests")))
+        client = stack.enter_context(visitor(site.settings))
+        yield World(site.settings, client, site.agents, requests)
 
 
 def test_a_capture_is_asked_for_followed_listed_and_downloaded_in_parts(world: World) -> None:

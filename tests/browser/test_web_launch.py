@@ -1,0 +1,125 @@
+"""Launch in a browser, with agents that answer as told: what can be traced, why not, and how a capture goes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.brokers import Tansu
+from tests.brokers.process import free_ports, tail
+from tests.browser.visits import Visit, chromium, visit
+from tests.capture_site import JOB, Site, running
+from tests.signals import tell
+from tests.wait import until
+from warpmeter import launch
+from warpmeter.settings import Settings, Token, Web
+
+expect.set_options(timeout=60_000)
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+PAGE = f"/job?id={quote(JOB, safe='')}"
+VIEWER = Token("bob", "viewer", "viewer-of-this-test")
+
+
+@pytest.fixture(scope="module")
+def site(tansu: Tansu, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with running(tansu, tmp_path_factory.mktemp("launch")) as found:
+        yield found
+
+
+@contextmanager
+def served(settings: Settings, web: Web, folder: Path) -> Iterator[str]:
+    """The page; its address."""
+    log = folder / "web.log"
+    with log.open("ab") as output:
+        process = launch.spawn("warpmeter.web", replace(settings, web=web), log=output)
+    address = f"http://127.0.0.1:{web.port}"
+    try:
+        until(lambda: process.poll() is not None or _answers(address), f"the page to come up: {tail(log)}", 120)
+        yield address
+    finally:
+        tell(process)
+        process.wait(60)
+
+
+def _answers(address: str) -> bool:
+    try:
+        return httpx.get(f"{address}/api/v1/health").status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def home(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with served(site.settings, Web(port=free_ports(1)[0]), tmp_path_factory.mktemp("launch")) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def tab(browser: Browser, home: str) -> Iterator[Visit]:
+    with visit(browser, home) as found:
+        found.page.set_default_timeout(60_000)
+        yield found
+
+
+def button(page: Page, name: str) -> None:
+    page.locator(".wm-launch form, .wm-going").get_by_role("button", name=name, exact=True).last.press("Enter")
+
+
+def test_a_trace_is_launched_and_followed_to_its_files_by_keyboard(tab: Visit) -> None:
+    page = tab.page
+    page.goto(tab.home + PAGE)
+    expect(page.get_by_text("4 of 5 processes can be traced; 1 of 3 hosts do not answer")).to_be_visible()
+    expect(page.get_by_label("Why processes cannot be traced")).to_contain_text("agent_away")
+    page.get_by_label("Shapes").press("Space")
+    button(page, "Trace")
+    going = page.locator(".wm-going")
+    expect(going).to_contain_text("4 captured")
+    expect(going).to_contain_text("500 ms, shapes, asked for by local")
+    expect(going).to_contain_text("4 of 4 processes captured: 1 host agent_away")  # it waited for h2 as long as it must
+    with page.expect_download() as download:
+        going.locator("a[download]").first.press("Enter")
+    assert download.value.suggested_filename == "h0_1.json.gz"
+    assert "capture=" in page.url
+    assert (tab.errors, tab.foreign, tab.barriers(), tab.overflows) == ([], [], [], False)
+    tab.shot("launch")
+    page.goto(page.url.replace("/job?", "/profiling?"))  # the same capture there
+    expect(page.locator(".wm-chosen")).to_contain_text("4 of 4")
+    expect(page.locator(".wm-processes")).to_contain_text("h1")
+    tab.shot("profiling")
+    assert (tab.errors, tab.barriers()) == ([], [])
+
+
+def test_one_attaches_and_detaches_and_a_wrong_word_is_told_at_its_field(tab: Visit) -> None:
+    page = tab.page
+    page.goto(tab.home + PAGE)
+    page.get_by_role("button", name="Attach", exact=True).first.press("Enter")
+    page.get_by_label("Every").fill("soon")
+    button(page, "Attach")
+    expect(page.get_by_role("alert")).to_contain_text("'soon' is no length of time")
+    expect(page.get_by_label("Every")).to_have_attribute("aria-invalid", "true")
+    page.get_by_label("Every").fill("1s")
+    button(page, "Attach")
+    going = page.locator(".wm-going")
+    expect(going).to_contain_text("captured")
+    button(page, "Detach")
+    expect(going).to_contain_text("detached after", timeout=120_000)
+
+
+def test_a_viewer_sees_why_they_may_not(site: Site, browser: Browser, tmp_path: Path) -> None:
+    web = Web(port=free_ports(1)[0], tokens=(VIEWER,))
+    with served(site.settings, web, tmp_path) as address, visit(browser, address) as found:
+        found.page.set_extra_http_headers({"authorization": f"Bearer {VIEWER.token}"})
+        found.page.goto(address + PAGE)
+        expect(found.page.get_by_text("You are bob, a viewer: captures need the role operator.")).to_be_visible()
+        expect(found.page.locator(".wm-launch form .wm-primary")).to_be_disabled()
