@@ -25,6 +25,9 @@ LOOK_BACK_S: Final = 300.0
 TIMEOUT_S: Final = 5.0
 AGAIN_S: Final = 5.0
 POLL_S: Final = 0.5
+EMBEDDED: Final = "warpmeter"
+"""How the clusters of embedded brokers are called (`warpmeter.tansu`)."""
+EMBEDDED_WAIT_S: Final = 0.5
 CHECK_S: Final = 300.0
 """So often it is looked whether the topic has more partitions, or is another one, by now."""
 OPTIONS: Final[bus.Options] = {
@@ -65,14 +68,12 @@ class Commands:
 
     def __init__(self, kafka: Kafka, agent: Agent, take: Callable[[CaptureCommand], None]) -> None:
         """Connects in the background; raises KafkaException for refused options."""
-        waits: bus.Options = {"fetch.wait.max.ms": round(agent.command_wait_s * 1000)}
         self.why = ""
         self._kafka, self._host, self._take = kafka, agent.host, take
         self._name = TOPIC.full_name(kafka.topic_prefix)
         self._complaint = ""
-        self._consumer = Consumer(
-            bus.options(kafka, bus.CONSUMER, {"group.id": "warpmeter-agent"}, OPTIONS, waits), error_cb=self._complain
-        )
+        self._wait_s, self._fresh = agent.command_wait_s, True
+        self._consumer = self._opened()
 
     def run(self, stop: Event) -> None:
         """Read until `stop`."""
@@ -84,7 +85,7 @@ class Commands:
                 if found is None:
                     stop.wait(AGAIN_S)
                     continue
-                if found != assigned:
+                if found != assigned or self._fresh:
                     assigned = found if self._assign(found[1]) else None
             self._poll()
         self._consumer.close()
@@ -92,14 +93,28 @@ class Commands:
     def _found(self) -> tuple[int, int] | None:
         """How many partitions there are, and which is this host's; None when the broker does not say."""
         try:
-            topic = self._consumer.list_topics(self._name, timeout=TIMEOUT_S).topics[self._name]
+            known = self._consumer.list_topics(self._name, timeout=TIMEOUT_S)
         except KafkaException as error:
             self.why = bus.said(error, self._kafka, self._complaint)
             return None
+        self._ask_often(str(known.cluster_id))
+        topic = known.topics[self._name]
         if topic.error is not None or not topic.partitions:
             self.why = f"there is no topic {self._name}: `warpmeter topics --create` makes it"
             return None
         return len(topic.partitions), partition_of(self._host.encode(), len(topic.partitions))
+
+    def _opened(self) -> Consumer:
+        waits: bus.Options = {"fetch.wait.max.ms": round(self._wait_s * 1000)}
+        asked = bus.options(self._kafka, bus.CONSUMER, {"group.id": "warpmeter-agent"}, OPTIONS, waits)
+        return Consumer(asked, error_cb=self._complain)
+
+    def _ask_often(self, cluster_id: str) -> None:
+        """Of the embedded broker, which answers a long poll when its time is over, whatever came meanwhile."""
+        if cluster_id.startswith(EMBEDDED) and self._wait_s > EMBEDDED_WAIT_S:
+            self._consumer.close()
+            self._wait_s, self._fresh = EMBEDDED_WAIT_S, True
+            self._consumer = self._opened()
 
     def _assign(self, partition: int) -> bool:
         since = TopicPartition(self._name, partition, int((time.time() - LOOK_BACK_S) * 1000))
@@ -110,7 +125,7 @@ class Commands:
         except KafkaException as error:
             self.why = bus.said(error, self._kafka, self._complaint)
             return False
-        self.why = ""
+        self.why, self._fresh = "", False
         return True
 
     def _poll(self) -> None:

@@ -115,7 +115,7 @@ class World:
         folder.mkdir()
         sockets = Path(self._stack.enter_context(TemporaryDirectory(prefix="kineto-")))
         made = agents.settings(
-            folder, self.kafka, host=name, kineto=True, rpc=False, kineto_socket_dir=sockets, command_wait_s=0.5,
+            folder, self.kafka, host=name, kineto=True, rpc=False, kineto_socket_dir=sockets,
             interval_s=5.0, device_interval_s=5.0, job_interval_s=1.0, job_event_interval_s=10.0,
             health_interval_s=10.0,
         )  # fmt: skip

@@ -49,7 +49,6 @@ def test_a_job_over_three_hosts_is_captured_at_one_time(tansu: Tansu, topic_pref
         "WARPMETER_KAFKA__TOPIC_PREFIX": topic_prefix,
         "WARPMETER_TRACES__URL": str(tmp_path / "store"),
         "WARPMETER_SCHEDULER__ANALYSE": "false",
-        "WARPMETER_AGENT__COMMAND_WAIT_S": "0.5",  # as with `up`: this broker does not answer a long poll at once
         "GLOO_SOCKET_IFNAME": INTERFACE,
     }
     with ExitStack() as stack:

@@ -65,7 +65,7 @@ def world(tansu: Tansu, topic_prefix: str, tmp_path: Path) -> Iterator[World]:
     topics.ensure(kafka)
     with ExitStack() as stack:
         sockets = Path(stack.enter_context(TemporaryDirectory(prefix="kineto-")))
-        agent = agents.settings(tmp_path, kafka, kineto=True, rpc=False, kineto_socket_dir=sockets, command_wait_s=0.5)
+        agent = agents.settings(tmp_path, kafka, kineto=True, rpc=False, kineto_socket_dir=sockets)
         settings = replace(
             agent, traces=Traces(url=str(tmp_path / "store")), store=Store(dsn="http://127.0.0.1:1"),
             metrics=Metrics(agent_port=0, scheduler_port=0),

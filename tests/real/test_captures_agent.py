@@ -49,7 +49,7 @@ def sockets() -> Iterator[Path]:
 @pytest.fixture
 def asked(kafka: Kafka, sockets: Path, tmp_path: Path) -> Settings:
     """An agent that takes captures."""
-    made = agents.settings(tmp_path, kafka, kineto=True, rpc=False, kineto_socket_dir=sockets, command_wait_s=0.5)
+    made = agents.settings(tmp_path, kafka, kineto=True, rpc=False, kineto_socket_dir=sockets)
     return replace(made, traces=Traces(url=str(tmp_path / "store")))
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warpmeter import tansu
 from warpmeter.captures import FINAL, REASONS
 from warpmeter.producers.kineto.captures import (
     AT_WORK_S,
@@ -23,6 +24,7 @@ from warpmeter.producers.kineto.captures import (
     advance,
     tracing_of,
 )
+from warpmeter.producers.kineto.commands import EMBEDDED
 from warpmeter.producers.kineto.registry import Client
 from warpmeter.producers.kineto.targets import targets
 from warpmeter.producers.kineto.upload import Stored
@@ -184,3 +186,8 @@ def test_which_processes_are_meant(
 ) -> None:
     meant = targets(job, pids, clients, TREES)
     assert [(each.pid, each.rank, each.client is not None) for each in meant] == found
+
+
+def test_the_embedded_broker_is_known_by_the_name_of_its_cluster() -> None:
+    assert tansu.CLUSTER_ID.startswith(EMBEDDED)
+    assert tansu.new_cluster_id().startswith(EMBEDDED)
