@@ -51,8 +51,9 @@ async function read(url, options) {
   throw failure(answer.status, body, answer.statusText);
 }
 
-// The error of an answer that is none.
+// The error of an answer that is none. Where the session has ended, on to the login, and from there back to the view.
 export function failure(status, body, otherwise = "") {
+  if (status === 401) location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
   return Object.assign(new Error(reason(body) || `${status} ${otherwise}`), { status, body });
 }
 
