@@ -254,6 +254,8 @@ def _heard(row: Row, progress: Progress) -> Row:
     }
     new |= {name: max(row[name] or 0, count) for name, count in counts.items()}
     new["hosts"] = sorted({*row["hosts"], *(rank.host for rank in ranks), *(host for _, host in progress.hosts)})
+    alone = (host for number, host in progress.hosts if not any(key[:2] == (number, host) for key in progress.ranks))
+    new["hosts_failed"] = sorted({*row["hosts_failed"], *alone})
     return new
 
 

@@ -103,6 +103,7 @@ def rank(state: str, pid: int = 7, **more: Any) -> Event:
 
 WHOLE = (
     Event(capture_id="c", ts=1_800_000_000, state="requested"), rank("seen"), rank("requested"), rank("accepted"),
+    Event(capture_id="c", ts=1_800_000_004, sequence=1, state="failed", host="g", reason="agent_away"),
     rank("captured", url="/t/a", bytes=5, sha256="5u"), rank("failed", 8, reason="busy", why="it traces already"),
     Event(capture_id="c", ts=1_800_000_009, state="ended", why="1 of 2"),
 )  # fmt: skip
@@ -115,8 +116,16 @@ def test_a_capture_is_known_by_what_is_heard_before_the_store_has_it(captures: T
     captures.live.hear(WHOLE[:-1])
     found = captures.progress("c")
     assert found is not None
-    assert {"state": "running", "captured": 1, "processes": 2, "failed": 1, "bytes": 5}.items() <= found[0].items()
-    (failed, traced) = processes(found[1])  # those without a trace first
+    assert {
+        "state": "running",
+        "captured": 1,
+        "processes": 2,
+        "failed": 1,
+        "bytes": 5,
+        "hosts_failed": ["g"],
+    }.items() <= found[0].items()
+    (failed, alone, traced) = processes(found[1])  # those without a trace first
+    assert (alone["host"], alone["pid"], alone["reason"]) == ("g", None, "agent_away")
     assert (traced["state"], traced["stored"], "url" in traced) == ("captured", True, False)
     assert (failed["reason"], failed["why"], failed["meaning"][:17]) == (
         "busy",

@@ -26,9 +26,9 @@ export function what(row) {
 export const target = (row) => [row.asked_hosts.join(", "), row.pids.length ? `pid ${row.pids.join(", ")}` : "", row.condition].filter(Boolean).join("; ");
 
 // How a capture's state is coloured: by what came of it, once it has ended.
-export function look({ state, processes, captured }) {
+export function look({ state, processes, captured, hosts_failed: lost }) {
   if (state !== "ended") return mood(state);
-  return captured && captured === processes ? "good" : captured ? "warn" : "bad";
+  return captured && captured === processes && !lost.length ? "good" : captured ? "warn" : "bad";
 }
 
 export const open = (row) => row.state === "requested" || row.state === "running";
