@@ -13,8 +13,8 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,10 +23,12 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for `benchmarks`, when run as a file
 
 import httpx
+import psutil
 from fastapi.testclient import TestClient
 
 from benchmarks.fleet import print_table
-from benchmarks.minutes import JOB_MINUTES, Minutes, made
+from benchmarks.latest import JOB_MINUTES
+from benchmarks.minutes import Minutes, made
 from tests.brokers.process import free_ports
 from tests.engine import EngineServer
 from warpmeter import launch, queries
@@ -142,7 +144,7 @@ def api(client: httpx.Client, url: str, path: str, encoding: str) -> Callable[[]
         with client.stream("GET", f"{url}/api/v1/{path}", headers={"accept-encoding": encoding}) as answer:
             size = sum(len(piece) for piece in answer.iter_raw())
         if answer.status_code != 200:
-            raise SystemExit(f"{path}: {answer.status_code}")
+            raise SystemExit(f"{path}: {answer.status_code}; ask it by hand")
         return size
 
     return ask
@@ -150,9 +152,10 @@ def api(client: httpx.Client, url: str, path: str, encoding: str) -> Callable[[]
 
 @dataclass(frozen=True)
 class Took:
-    """Milliseconds of the rounds, sorted, and the bytes of an answer."""
+    """Milliseconds of the rounds, sorted; CPU milliseconds of engine and web process a round; bytes of an answer."""
 
     ms: list[float]
+    cpu_ms: float
     size: int
 
     @property
@@ -164,22 +167,28 @@ class Took:
         return self.ms[min(len(self.ms) - 1, int(0.95 * len(self.ms)))]
 
 
-def timed(asks: Mapping[str, Callable[[], int]], rounds: int) -> dict[str, Took]:
+def timed(asks: Mapping[str, Callable[[], int]], rounds: int, processes: Sequence[psutil.Process]) -> dict[str, Took]:
     """Each in turns, after two that are not counted."""
     took: dict[str, list[float]] = {name: [] for name in asks}
+    used: dict[str, float] = dict.fromkeys(asks, 0.0)
     size: dict[str, int] = {}
     for turn in range(rounds + 2):
         for name, ask in asks.items():
-            start = time.perf_counter()
+            busy, start = _cpu_s(processes), time.perf_counter()
             size[name] = ask()
             if turn >= 2:
                 took[name].append((time.perf_counter() - start) * 1e3)
-    return {name: Took(sorted(found), size[name]) for name, found in took.items()}
+                used[name] += _cpu_s(processes) - busy
+    return {name: Took(sorted(found), used[name] / rounds * 1e3, size[name]) for name, found in took.items()}
+
+
+def _cpu_s(processes: Sequence[psutil.Process]) -> float:
+    return sum(sum(process.cpu_times()[:2]) for process in processes)
 
 
 @contextmanager
-def serving(store: Path) -> Iterator[tuple[Settings, str]]:
-    """An engine and a web process; the settings, and where the API is."""
+def serving(store: Path) -> Iterator[tuple[Settings, str, list[psutil.Process]]]:
+    """An engine and a web process; the settings, where the API is, and the two."""
     engine_server = EngineServer(store)
     port = free_ports(1)[0]
     settings = replace(Settings(), store=Store(dsn=engine_server.url), web=Web(port=port), metrics=Metrics(web_port=0))
@@ -188,7 +197,8 @@ def serving(store: Path) -> Iterator[tuple[Settings, str]]:
         process = launch.spawn("warpmeter.web", settings, log=output)
     try:
         _await(f"http://127.0.0.1:{port}/api/v1/health", log)
-        yield settings, f"http://127.0.0.1:{port}"
+        both = [psutil.Process(each.pid) for each in (engine_server.process, process)]
+        yield settings, f"http://127.0.0.1:{port}", both
     finally:
         process.terminate()
         process.wait(30)
@@ -215,33 +225,53 @@ def main() -> int:
     parser.add_argument("--only", default="", help="panels whose name has this")
     given = parser.parse_args()
     folder, shape = made(given.hosts, given.days)
-    with ExitStack() as stack:
-        settings, url = stack.enter_context(serving(folder))
-        client = stack.enter_context(httpx.Client(timeout=60))
-        rows = [
-            _row(name, path, settings, url, client, given.rounds)
-            for name, path in panels(shape).items()
-            if given.only in name
-        ]
+    with serving(folder) as (settings, url, both), httpx.Client(timeout=60) as client:
+        bench = Bench(settings, url, client, both, given.rounds)
+        rows = [bench.row(name, path) for name, path in panels(shape).items() if given.only in name]
     title = f"{shape.hosts * 8:,} GPUs, {shape.days} days of minutes; {given.rounds} rounds, ms"
-    head = ["endpoint", "engine", "API", "ratio", "API p95", "gzip", "gzip p95", "kB", "kB gzip", ""]
+    head = [
+        "endpoint",
+        "engine",
+        "API",
+        "ratio",
+        "p95",
+        "gzip",
+        "p95",
+        "CPU engine",
+        "CPU API",
+        "CPU gzip",
+        "kB",
+        "kB gzip",
+    ]
+    head.append("")
     print_table(title, head, [row for row, _ in rows])
     return int(not all(good for _, good in rows))
 
 
-def _row(
-    name: str, path: str, settings: Settings, url: str, client: httpx.Client, rounds: int
-) -> tuple[list[str], bool]:
-    asked = sql_of(settings, path)
-    asks = {"api": api(client, url, path, "identity"), "gzip": api(client, url, path, "gzip")}
-    took = timed({"engine": engine(client, settings.store.dsn, asked), **asks}, rounds)
-    alone, plain, packed = took["engine"], took["api"], took["gzip"]
-    ratio = plain.p50 / alone.p50 if asked else 0.0
-    wrong = _wrong(name, alone, plain, packed)
-    row = [name, f"{alone.p50:.0f}", f"{plain.p50:.0f}", f"{ratio:.2f}", f"{plain.p95:.0f}", f"{packed.p50:.0f}"]
-    row += [f"{packed.p95:.0f}", f"{plain.size / 1e3:,.0f}", f"{packed.size / 1e3:,.0f}", wrong]
-    print(" ".join(row), file=sys.stderr, flush=True)
-    return row, not wrong
+@dataclass(frozen=True)
+class Bench:
+    """What is asked, and how often."""
+
+    settings: Settings
+    url: str
+    client: httpx.Client
+    processes: list[psutil.Process]
+    rounds: int
+
+    def row(self, name: str, path: str) -> tuple[list[str], bool]:
+        """A line of the table, and whether the claims hold for it."""
+        asked = sql_of(self.settings, path)
+        asks = {code: api(self.client, self.url, path, code) for code in ("identity", "gzip")}
+        asks = {"engine": engine(self.client, self.settings.store.dsn, asked), **asks}
+        took = timed(asks, self.rounds, self.processes)
+        alone, plain, packed = took.values()
+        ratio = f"{plain.p50 / alone.p50:.2f}" if asked else ""
+        wrong = _wrong(name, alone, plain, packed)
+        times = [alone.p50, plain.p50, plain.p95, packed.p50, packed.p95, alone.cpu_ms, plain.cpu_ms, packed.cpu_ms]
+        row = [name, *(f"{each:.0f}" for each in times), f"{plain.size / 1e3:,.0f}", f"{packed.size / 1e3:,.0f}", wrong]
+        row.insert(3, ratio)
+        print(" | ".join(row), file=sys.stderr, flush=True)
+        return row, not wrong
 
 
 def _wrong(name: str, alone: Took, plain: Took, packed: Took) -> str:

@@ -52,7 +52,7 @@ def iso(ts: float) -> str:
     return datetime.fromtimestamp(ts, UTC).isoformat()
 
 
-def told(site: TestClient, path: str, expected: int = 200, **asked: Any) -> Any:
+def told(site: TestClient, path: str, expected: int = 200, /, **asked: Any) -> Any:
     """The body of an answer."""
     answer = site.get(f"/api/v1{path}", params=asked or None)
     assert answer.status_code == expected, answer.text[:500]
@@ -267,7 +267,8 @@ def test_pages_of_a_list_are_the_whole_list(site: TestClient, world: World, path
     whole = told(site, path, **window)
     assert whole["next"] is None
     assert whole["total"] == len(whole["data"])
-    pieces, offset = [], 0
+    pieces: list[Any] = []
+    offset: int | None = 0
     while offset is not None:
         page = told(site, path, limit=2, offset=offset, **window)
         assert page["total"] == whole["total"]
