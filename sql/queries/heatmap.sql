@@ -24,7 +24,7 @@ FROM
     SELECT
         host, gpu, uuid,
         arrayMap(
-            mean -> if(isNaN(mean), NULL, round(mean * {metric_factor:Float64}, greatest(0, {metric_decimals:UInt8} - 2))),
+            mean -> if(isNaN(mean), NULL, round(mean * {metric_factor:Float64}, {metric_stored_decimals:UInt8})),
             avgWeightedResample(first, last, step)(
                 if({metric_count:Identifier} = 0, 0, {metric_sum:Identifier} / {metric_count:Identifier}),
                 toFloat64({metric_count:Identifier}),

@@ -18,7 +18,7 @@ FROM
     SELECT
         host, gpu, uuid,
         arrayMap(
-            mean -> if(isNaN(mean), NULL, round(mean * {metric_factor:Float64}, greatest(0, {metric_decimals:UInt8} - 2))),
+            mean -> if(isNaN(mean), NULL, round(mean * {metric_factor:Float64}, {metric_stored_decimals:UInt8})),
             avgResample(first * 1000, last * 1000, step * 1000)({metric_column:Identifier}, toUnixTimestamp64Milli(ts))
         ) AS values
     FROM gpu_samples AS t

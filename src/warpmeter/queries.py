@@ -8,7 +8,7 @@ with its default (a dash where it must be given, '' for nothing) and its meaning
 Times may be given as people say them: `now`, `-24h` (s, m, h, d, w before now), or in ISO 8601 (UTC unless it says so).
 What follows from `metric`, an SI name of a GPU's metric, is not asked for: `metric_column` (as it is stored),
 `metric_sum` and `metric_count` (in the rollups), `metric_factor` and `metric_decimals` (the scale to SI, and to how
-many decimals that is good). `host_metric` and `device_metric` are the same of a host's and of a device's.
+many decimals a mean is good; `metric_stored_decimals` for a single value). `host_metric` and `device_metric` are the same of a host's and of a device's.
 """
 
 import math
@@ -112,6 +112,7 @@ def _follows(asked: str, topic: str, name: str) -> dict[str, str]:
         "metric_count": f"{metric.column}_count",
         "metric_factor": repr(metric.factor),
         "metric_decimals": str(max(0, 2 - round(math.log10(metric.factor)))),
+        "metric_stored_decimals": str(max(0, -round(math.log10(metric.factor)))),
     }
 
 

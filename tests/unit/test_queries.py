@@ -95,6 +95,7 @@ def test_what_follows_from_a_metric_is_filled_in() -> None:
         "metric_count": "power_deciwatts_count",
         "metric_factor": "0.1",
         "metric_decimals": "3",
+        "metric_stored_decimals": "1",
     }
     with pytest.raises(QueryError, match=r"GPUs have no metric watts; they have gpu_util, .*power_watts"):
         query.values({"metric": "watts"})
