@@ -1,4 +1,4 @@
--- A line of GPU utilisation for each of some jobs: the mean of its GPUs in each step of whole minutes as one array.
+-- How busy were the GPUs of some jobs? A line each: the mean of its GPUs in each step of whole minutes as one array.
 -- @jobs -  as ["a", "b"]
 -- @since -6h  start of the window, rounded down to a whole step
 -- @until now  end of the window

@@ -5,11 +5,11 @@ A file's header says it: comment lines in plain words, then a line for each para
     -- @since -24h  start of the window
 
 with its default (a dash where it must be given, '' for nothing) and its meaning; its type stands in the SQL,
-`{since:DateTime('UTC')}`. Times may be given as people say them: `now`, `-24h` (s, m, h, d, w before now), or in ISO 8601
-(UTC unless it says so). What follows from `metric`, an SI name of a GPU's metric, is not asked for: `metric_column` (as
-it is stored), `metric_sum` and `metric_count` (in the rollups), `metric_factor` and `metric_decimals` (the scale to SI,
-and to how many decimals a mean is good; `metric_stored_decimals`: a single value). `host_metric` and `device_metric` are
-the same of a host's and of a device's.
+`{since:DateTime('UTC')}`. Times may be given as people say them: `now`, `-24h` (s, m, h, d, w before now), or in ISO
+8601 (UTC unless it says so). What follows from `metric`, an SI name of a GPU's metric, is not asked for:
+`metric_column` (as it is stored), `metric_sum` and `metric_count` (in the rollups), `metric_factor` and
+`metric_decimals` (the scale to SI, and to how many decimals a mean is good; `metric_stored_decimals`: a single value).
+`host_metric` and `device_metric` are the same of a host's and of a device's.
 """
 
 import math
