@@ -71,7 +71,7 @@ def opened(tab: Visit, address: str) -> Page:
 
 
 def settled(page: Page) -> None:
-    page.wait_for_function("!document.querySelector('.wm-tl[aria-busy=true]')")
+    page.wait_for_function("document.querySelector('.wm-tl[aria-busy=false] .wm-tl-canvas')?.viewer")
     page.wait_for_function(f"(v => v && v.took !== undefined && v.tiles.whole(v.t0, v.t1, v.nsPerPixel))({VIEWER})")
 
 
