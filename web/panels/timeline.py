@@ -6,5 +6,7 @@ from warpmeter.web.panels.panel import LIBRARY
 
 
 class Timeline(Element, component="timeline.js", esm=LIBRARY):
-    """Draws what the address names: `capture`, `rank`, `sequence`, `process`; the stretch `t0`-`t1` in nanoseconds; what
-    is selected (`select`), marked (`range`) and searched for (`q`, `mode`)."""
+    """Draws what the address names: `capture`, `rank`, `sequence`, `process`, and the stretch `t0`-`t1` in nanoseconds.
+
+    Beside them what is selected (`select`), marked (`range`) and searched for (`q`, `mode`).
+    """
