@@ -277,7 +277,7 @@ def test_the_keyboard_alone_goes_from_the_heatmap_to_a_host(tab: Visit) -> None:
 def test_a_host_or_job_that_nobody_heard_of_is_said_once(tab: Visit) -> None:
     for address in ("/host/nope", "/job?id=nope"):
         tab.page.goto(tab.home + address)
-        expect(tab.page.get_by_role("alert").filter(visible=True)).to_contain_text("nothing has been heard")
         expect(tab.page.locator(".wm-panel").filter(visible=True)).to_have_count(1)
+        expect(tab.page.get_by_role("alert").filter(visible=True)).to_contain_text("nothing has been heard")
     tab.page.goto(f"{tab.home}/job")
     tab.page.wait_for_url("**/jobs")
