@@ -22,6 +22,9 @@ ROUNDS_IN_VAIN: Final = 5
 """A continuous capture that got nothing so often in a row ends."""
 UNMEASURED: Final = 2
 """In so many rounds in a row nothing was measured, or in the first: one may fall into a pause of the job."""
+TOO_SOON: Final = frozenset({"cancelled_by_kineto", "not_polling", "expired"})
+LATER_S: Final = 3.0
+LATER_MOST_S: Final = 15.0
 QUEUED: Final = 4
 """So many times what one analysis may take is waited for: others may be before it."""
 ASK_EVERY_S: Final = 2.0
@@ -206,8 +209,15 @@ class Capture:
         self._answer = self._asked_at = self._asking_since = None
 
     def _fresh_round(self) -> Round:
-        done = sum(each.begun for each in self.rounds)
-        return self._round(done + 1)
+        """The start of one that was too soon for somebody is followed by one that is further ahead: who asks each 5 s,
+        and is captured each 20 s, asks at the same moment of each round.
+        """
+        done = [each for each in self.rounds if each.begun]
+        made = self._round(len(done) + 1)
+        if done:
+            missed = any(rank.last.reason in TOO_SOON for rank in done[-1].ranks)
+            made.later_s = min(LATER_MOST_S, done[-1].later_s + LATER_S * missed)
+        return made
 
     def _due_at(self) -> float:
         """When the next round is to begin: at once; of a continuous one at a multiple of its interval."""

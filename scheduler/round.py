@@ -42,7 +42,9 @@ class Said:
 
 @dataclass
 class Round:
-    """The round `sequence` of `request`. `void_at`: it had nobody to ask, since then."""
+    """The round `sequence` of `request`. `void_at`: it had nobody to ask, since then. `later_s`: its start is so much
+    further ahead than others'.
+    """
 
     request: Request
     sequence: int
@@ -50,6 +52,7 @@ class Round:
     hosts: dict[str, Host] = field(default_factory=dict)
     start_at: float | None = None
     void_at: float | None = None
+    later_s: float = 0.0
     heard_at: float = 0.0
     cancel_told_at: float | None = None
     analyse_since: float | None = None
@@ -205,7 +208,7 @@ class Round:
         return said
 
     def _start_those(self, ranks: Sequence[Rank], now: float, said: Said) -> None:
-        start_at = now + wishes.lead_s(self.request)
+        start_at = now + wishes.lead_s(self.request) + self.later_s
         for host in sorted({rank.host for rank in ranks}):
             chosen = [rank for rank in ranks if rank.host == host]
             told = self._command(host, "start", now, start_at)

@@ -277,6 +277,13 @@ def test_a_ceiling_ends_a_continuous_capture(ceiling: dict[str, int], reason: st
     assert len(world.told("start")) == rounds
 
 
+def test_a_start_that_was_too_soon_is_followed_by_one_further_ahead() -> None:
+    agents = [Agent("h", [Process(1, words=((0, "failed", "cancelled_by_kineto"),))])]
+    world = asked(agents, mode="continuous", interval_s=60).until_ended()
+    assert [each.start_at - each.ts for each in world.told("start")] == [13, 16, 19, 22, 25]
+    assert world.ended()[0].reason == "cancelled_by_kineto"
+
+
 def test_a_limit_on_the_slow_down_that_nobody_can_measure_ends_it_after_one_round() -> None:
     world = asked(job(1, 2), mode="continuous", interval_s=60, max_slowdown_permille=100).until_ended()
     (ended,) = world.ended()
