@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from warpmeter.web.reads import Reads
 from warpmeter.web.times import SUFFIX, Window
 
 Lines = dict[str, list[float | None]]
+LONGEST: Final = 4000
+"""Bytes of names that are asked for by name; what is longer fits no address, and all are asked for."""
 
 
 def of_hosts(reads: Reads, window: Window, hosts: Sequence[str]) -> Lines:
@@ -28,8 +30,13 @@ def told(window: Window) -> dict[str, Any]:
 def _lines(reads: Reads, window: Window, query: str, table: str, field: str, names: Sequence[str]) -> Lines:
     if not names:
         return {}
-    small = window.spark
-    given = {field: json.dumps(names), "windows": f"{table}_{SUFFIX[small.tier]}", **small.parameters()}
+    small, listed = window.spark, json.dumps(names)
+    given = {
+        field: listed if len(listed) <= LONGEST else "",
+        "windows": f"{table}_{SUFFIX[small.tier]}",
+        **small.parameters(),
+    }
     found = json.loads(reads.json(query, **given))
     key, values = found.values()
-    return dict(zip(key, values, strict=True))
+    wanted = set(names)
+    return {name: line for name, line in zip(key, values, strict=True) if name in wanted}

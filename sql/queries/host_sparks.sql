@@ -1,5 +1,5 @@
--- How busy were the GPUs of some hosts? A line each: the mean of its GPUs in each step of whole minutes as one array.
--- @hosts -  names, as ["a", "b"]
+-- How busy were the GPUs of each host? A line each: the mean of its GPUs in each step of whole minutes as one array.
+-- @hosts ''  of these alone, as ["a", "b"]
 -- @since -6h  start of the window, rounded down to a whole step
 -- @until now  end of the window
 -- @step_s 900  length of a step in seconds, a multiple of 60
@@ -19,5 +19,5 @@ SELECT
         )
     ) AS spark
 FROM {windows:Identifier}
-WHERE host IN JSONExtract({hosts:String}, 'Array(String)') AND window >= toDateTime(first, 'UTC') AND window < toDateTime(last, 'UTC')
+WHERE ({hosts:String} = '' OR host IN JSONExtract({hosts:String}, 'Array(String)')) AND window >= toDateTime(first, 'UTC') AND window < toDateTime(last, 'UTC')
 GROUP BY host

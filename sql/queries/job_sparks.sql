@@ -1,5 +1,5 @@
--- How busy were the GPUs of some jobs? A line each: the mean of its GPUs in each step of whole minutes as one array.
--- @jobs -  as ["a", "b"]
+-- How busy were the GPUs of each job? A line each: the mean of its GPUs in each step of whole minutes as one array.
+-- @jobs ''  of these alone, as ["a", "b"]
 -- @since -6h  start of the window, rounded down to a whole step
 -- @until now  end of the window
 -- @step_s 900  length of a step in seconds, a multiple of 60
@@ -17,5 +17,5 @@ SELECT
         )
     ) AS spark
 FROM {windows:Identifier}
-WHERE job_id IN JSONExtract({jobs:String}, 'Array(String)') AND window >= toDateTime(first, 'UTC') AND window < toDateTime(last, 'UTC')
+WHERE ({jobs:String} = '' OR job_id IN JSONExtract({jobs:String}, 'Array(String)')) AND window >= toDateTime(first, 'UTC') AND window < toDateTime(last, 'UTC')
 GROUP BY job_id
