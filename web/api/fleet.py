@@ -142,10 +142,10 @@ def chart(
     metric: Annotated[str, Query(max_length=100, description="SI name of a metric.", examples=["gpu_util"])],
     by: Annotated[series.By, Query(description="What a series is of.")] = "fleet",
     topic: Annotated[series.Topic | None, Query(description="Whose metric, where several have that name.")] = None,
-    host: Annotated[str, Query(max_length=1000)] = "",
-    job: Annotated[str, Query(max_length=1000, description="Of its GPUs or hosts alone, while it ran.")] = "",
+    host: Annotated[str, Query(max_length=400)] = "",
+    job: Annotated[str, Query(max_length=400, description="Of its GPUs or hosts alone, while it ran.")] = "",
     gpu: Annotated[str, Query(max_length=100, description="Index or uuid.")] = "",
-    device: Annotated[str, Query(max_length=1000, examples=["eth0"])] = "",
+    device: Annotated[str, Query(max_length=400, examples=["eth0"])] = "",
     kind: Annotated[str, Query(max_length=100, description="nic, rdma, disk, mount, numa, socket.")] = "",
     top: Annotated[int, Query(ge=1, le=1000, description="Series with the highest means.")] = 20,
 ) -> Response:  # fmt: skip
@@ -206,8 +206,8 @@ class Heat(BaseModel):
 def heatmap(
     _: Viewer, reads: Asking, window: Asked, answers: Answers,
     metric: Annotated[str, Query(max_length=100, description="SI name of a GPU's metric.")] = "gpu_util",
-    host: Annotated[str, Query(max_length=1000)] = "",
-    job: Annotated[str, Query(max_length=1000, description="Of its GPUs alone, while it ran.")] = "",
+    host: Annotated[str, Query(max_length=400)] = "",
+    job: Annotated[str, Query(max_length=400, description="Of its GPUs alone, while it ran.")] = "",
 ) -> Response:  # fmt: skip
     """A row a GPU, in columns, a value a step: `{"columns": {"host": [...], "gpu": [...], "values": [[...]]}}`."""
     found = series.metric(metric, "gpu-samples", "gpu", device=False)

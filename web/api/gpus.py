@@ -61,10 +61,10 @@ SORTABLE: Final = tuple(name for name in Gpu.model_fields if name not in ("job_i
 @router.get("/gpus", response_class=Response, responses=told(Gpus, named=True))
 def gpus(
     _: Viewer, reads: Asking, answers: Answers, page: Annotated[Page, Depends(paging.by(SORTABLE, "host"))],
-    host: Annotated[str, Query(max_length=1000, description="Of this host alone.")] = "",
-    job: Annotated[str, Query(max_length=1000, description="Held by this job now.")] = "",
+    host: Annotated[str, Query(max_length=400, description="Of this host alone.")] = "",
+    job: Annotated[str, Query(max_length=400, description="Held by this job now.")] = "",
     status: Annotated[Status | None, Query(description="In this state alone.")] = None,
-    search: Annotated[str, Query(max_length=1000, description="In host, uuid or model.")] = "",
+    search: Annotated[str, Query(max_length=400, description="In host, uuid or model.")] = "",
 ) -> Response:  # fmt: skip
     """GPUs as they are now."""
     given = {"host": host, "job_id": job, "status": status or "", "search": search, **page.parameters()}

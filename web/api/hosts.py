@@ -74,7 +74,7 @@ SORTABLE: Final = tuple(name for name in Host.model_fields if name not in ("prob
 def hosts(
     _: Viewer, reads: Asking, window: Asked, answers: Answers,
     page: Annotated[Page, Depends(paging.by(SORTABLE, "host"))],
-    search: Annotated[str, Query(max_length=1000, description="In the name.")] = "",
+    search: Annotated[str, Query(max_length=400, description="In the name.")] = "",
     state: Annotated[Literal["ok", "failing", "silent"] | None, Query(description="In this state alone.")] = None,
     gpus: Annotated[GpuState | None, Query(description="With a GPU that is so now.")] = None,
 ) -> Response:  # fmt: skip

@@ -72,10 +72,10 @@ def jobs(
     _: Viewer, reads: Asking, window: Asked, answers: Answers,
     page: Annotated[Page, Depends(paging.by(SORTABLE, "-started_at"))],
     state: Annotated[State | None, Query(description="In this state alone.")] = None,
-    user: Annotated[str, Query(max_length=1000, description="Of this user alone.")] = "",
-    host: Annotated[str, Query(max_length=1000, description="On this host alone.")] = "",
+    user: Annotated[str, Query(max_length=400, description="Of this user alone.")] = "",
+    host: Annotated[str, Query(max_length=400, description="On this host alone.")] = "",
     gpus: Annotated[GpuState | None, Query(description="With a GPU that is so now.")] = None,
-    search: Annotated[str, Query(max_length=1000, description="In id, name, command, user or account.")] = "",
+    search: Annotated[str, Query(max_length=400, description="In id, name, command, user or account.")] = "",
 ) -> Response:  # fmt: skip
     """Jobs that ran in the window, each with a line of its GPU utilisation."""
     given = {
