@@ -94,7 +94,7 @@ def standing(reads: Reads, capture: str, sequence: int = 1, loaded: bool = False
     if not found:
         if loaded:
             return Standing("analysed")
-        raise missing("path", "capture", _unknown(capture), capture)
+        raise missing("path", "capture", _unknown(name(capture, sequence)), capture)
     row = next((each for each in found if each["sequence"] == sequence), {**found[0], **_NOTHING})
     counts = {key: row[key] for key in ("processes", "captured", "analysed", "failed")}
     return Standing("analysed", _incomplete(row), **counts) if loaded else Standing(*_why_not(capture, row), **counts)
