@@ -17,6 +17,7 @@ from tests.webworld import LONE, LOST, ODD_HOST, ODD_JOB, World, landed
 from warpmeter.schemas.metrics import METRICS, Metric
 from warpmeter.settings import Settings, Store
 from warpmeter.store import Client
+from warpmeter.web import sparks
 from warpmeter.web.api import fleet, gpus, hosts, jobs
 
 pytestmark = pytest.mark.timeout(300)
@@ -327,6 +328,15 @@ def test_rows_of_hosts_and_jobs_have_a_line(site: TestClient, shared_tables: Cli
         line = {at: value for at, value in zip(times, row["spark"], strict=True) if value is not None}
         assert line == {at: pytest.approx(value, abs=0.001) for at, value in expected[row["host"]].items()}
     assert all(0 < len(row["spark"]) <= 31 for row in told(site, "/jobs", **window)["data"])
+
+
+def test_lines_of_more_hosts_than_an_address_holds(
+    site: TestClient, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = told(site, "/hosts", search="ant", **over(world))["data"]
+    monkeypatch.setattr(sparks, "LONGEST", 1)
+    assert told(site, "/hosts", search="ant", **over(world))["data"] == few
+    assert few[0]["spark"]
 
 
 # --- one host, one job -------------------------------------------------------------------------------------------
