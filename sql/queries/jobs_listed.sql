@@ -32,6 +32,7 @@ LEFT JOIN
     GROUP BY w.job_id
 ) AS used ON used.job_id = jobs.job_id
 WHERE last_seen_at >= {since:DateTime('UTC')} AND started_at < {until:DateTime('UTC')}
+    AND jobs.job_id IN (SELECT t.job_id FROM job_trees AS t WHERE t.last_at >= {since:DateTime('UTC')})
     AND ({state:String} = '' OR state = {state:String})
     AND ({user:String} = '' OR user = {user:String})
     AND ({host:String} = '' OR has(hosts, {host:String}))
