@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers import Broker, KafkaCluster, Tansu
+from tests.brokers import KafkaCluster, Tansu
 from tests.real import agents
 from tests.real.agents import Reader, Watched
 from tests.wait import until
@@ -217,10 +217,10 @@ def distinct(reader: Reader) -> set[tuple[str, bytes]]:
 
 @pytest.mark.long
 def test_kills_while_a_full_spool_is_sent_lose_nothing_and_send_twice_at_most_the_window(
-    broker: Broker, topic_prefix: str, tmp_path: Path
+    own: Tansu, topic_prefix: str, tmp_path: Path
 ) -> None:
     """Three kills at random moments of the recovery; downstream a message that came twice is two equal rows."""
-    kafka = agents.with_topics(broker.bootstrap_servers, topic_prefix)
+    kafka = agents.with_topics(own.bootstrap_servers, topic_prefix)
     count, kills, chance = 8_000, 3, random.Random(5)
     numbered(tmp_path, count)
     agent = Watched(agents.settings(tmp_path, kafka), tmp_path)

@@ -147,11 +147,11 @@ def settled(settings: Settings) -> int:
 
 @pytest.mark.long
 def test_a_consumer_whose_own_engine_could_not_put_a_part_in_place_ends_and_loses_nothing(
-    broker: Broker, topic_prefix: str, tmp_path: Path
+    tansu: Broker, topic_prefix: str, tmp_path: Path
 ) -> None:
     data = tmp_path / "data"
     with closing(EngineServer(data)) as server:
-        at = make_bench(broker, migrated(server), topic_prefix, tmp_path)
+        at = make_bench(tansu, migrated(server), topic_prefix, tmp_path)
         with server.client() as client:
             name = f"database = '{DATABASE}' AND name = 'gpu_samples'"
             path = client.command(f"SELECT data_paths[1] FROM system.tables WHERE {name}")

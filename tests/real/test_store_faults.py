@@ -138,7 +138,7 @@ def test_what_passes_pauses_ingest_and_all_lands_once_after_it(
         Fault.BAD_GATEWAY: "HTTP 502 by something before ClickHouse: BAD_GATEWAY",
         Fault.NO_MEMORY: "MEMORY_LIMIT_EXCEEDED",
     }
-    with closing(at.start()) as process:
+    with closing(at.start(session_timeout_s=4.0)) as process:  # a busy machine alone must not end it
         at.feed.good(20)
         at.table.reaches(at.feed.sent, process.ready())
         for fault, cause in causes.items():
@@ -375,7 +375,7 @@ def test_inserts_of_thirty_seconds_keep_the_group_and_the_memory(
 ) -> None:
     at = bench(kafka, engine, topic_prefix, tmp_path, engine.port)
     slow = " + ".join(f"sleep({3 - number / 100})" for number in range(10))
-    with closing(at.start(budget_bytes=2 << 20, batch_bytes=1 << 20)) as process:
+    with closing(at.start(budget_bytes=2 << 20, batch_bytes=1 << 20, session_timeout_s=6.0)) as process:
         at.feed.good(20)
         at.table.reaches(at.feed.sent, process.ready())
         do(engine, "CREATE TABLE slow (x UInt8) ENGINE = MergeTree ORDER BY x")
