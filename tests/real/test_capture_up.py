@@ -18,6 +18,8 @@ from tests.wait import until
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(420)]
 ROOT = Path(__file__).parents[2]
+JOB = str(4_000_000 + os.getpid())
+"""Nobody else's on this machine."""
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def training(running: Up, folder: Path) -> Iterator[int]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("KINETO_")}
     with said.open("w") as file:
         ours = command(running, "run", "--traces", str(traces), "--", *line)
-        process = subprocess.Popen(ours, stderr=file, env={**kept, "SLURM_JOB_ID": "4711"})
+        process = subprocess.Popen(ours, stderr=file, env={**kept, "SLURM_JOB_ID": JOB})
         try:
             until(lambda: "1 process registered" in said.read_text(), "it to register", 120)
             yield int(said.read_text().partition("(pid ")[2].partition(")")[0])
@@ -51,8 +53,8 @@ def training(running: Up, folder: Path) -> Iterator[int]:
 
 
 def capture(running: Up, *words: str) -> dict[str, Any]:
-    """What a capture of job 4711 said of its one trace."""
-    line = command(running, "capture", "4711", *words, "--json")
+    """What a capture of the job said of its one trace."""
+    line = command(running, "capture", JOB, *words, "--json")
     done = subprocess.run(line, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, (done.stdout, done.stderr)
     events = [json.loads(each) for each in done.stdout.splitlines()]
@@ -68,7 +70,7 @@ def analysed(file: Path) -> dict[str, Any]:
 
 def test_a_job_is_captured_by_duration_and_by_iterations(running: Up, tmp_path: Path) -> None:
     with training(running, tmp_path) as pid:
-        until(lambda: running.value("SELECT count() FROM jobs WHERE job_id = '4711'"), "the job to be known", 60)
+        until(lambda: running.value(f"SELECT count() FROM jobs WHERE job_id = '{JOB}'"), "the job to be known", 60)
         by_time = capture(running, "-d", "500ms", "--stacks", "--memory", "--shapes", "-o", str(tmp_path / "time"))
         by_steps = capture(running, "-n", "5", "--roundup", "10", "-o", str(tmp_path / "steps"))
         doctor = subprocess.run(
