@@ -50,6 +50,12 @@ def refused(process: WebProcess, origin: str | None, **headers: str) -> int:
     return error.value.response.status_code
 
 
+def test_beside_the_socket_is_none(page: WebProcess) -> None:
+    with pytest.raises(InvalidStatus) as error:
+        connect(page.url.replace("http", "ws") + "/_nicegui_ws/x", open_timeout=30)
+    assert error.value.response.status_code == 403
+
+
 def test_a_page_runs_its_own_scripts_and_no_others(page: WebProcess) -> None:
     answer = httpx.get(page.url, headers=HTML)
     policy = answer.headers["content-security-policy"]
@@ -69,6 +75,9 @@ def test_a_page_runs_its_own_scripts_and_no_others(page: WebProcess) -> None:
 def test_no_page_of_another_site_opens_the_socket(page: WebProcess) -> None:
     assert refused(page, "http://evil.example") == 403
     assert refused(page, None, Host="evil.example") == 403
+    polling = f"{page.url}/_nicegui_ws/socket.io/?EIO=4&transport=polling"
+    assert httpx.get(polling, headers={"origin": "http://evil.example"}).status_code == 403
+    assert httpx.get(polling, headers={"origin": page.url}).status_code == 200
     with open_socket(page, page.url) as socket:
         assert socket.recv(30)
         gauge = "warpmeter_web_websockets 1.0"

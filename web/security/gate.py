@@ -32,6 +32,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 API: Final = "/api/"
 SOCKET: Final = "/_nicegui_ws/"
+SPEAKS: Final = f"{SOCKET}socket.io/"
+"""Beside it NiceGUI answers a websocket as if it were a request, which is no answer."""
 OPEN: Final = frozenset({"/login", "/favicon.ico", "/api/v1/health"})
 """What anybody may ask for."""
 FORMS: Final = frozenset({"/login", "/logout"})
@@ -106,6 +108,8 @@ class Gate:
             return self._stranger(request, identified)
         if why := self._another_site(request, identified):
             return Refusal(403, why)
+        if request.kind == "websocket" and not request.path.startswith(SPEAKS):
+            return Refusal(404, "there is no websocket of that name")
         if wait_s := self._wait_s(request, identified):
             seconds = str(ceil(wait_s))
             return Refusal(429, f"too many requests: ask again in {seconds} s", {"retry-after": seconds})
@@ -130,7 +134,8 @@ class Gate:
     def _another_site(self, request: Asked, identified: Identified) -> str:
         """Why a page of another site may be behind it, '' when not."""
         reads_api = request.path.startswith(API) and request.headers.get("sec-fetch-mode") != "navigate"
-        if (request.writes or reads_api) and (why := origins.cross_site(request, self._web)):
+        opens_socket = request.path.startswith(SOCKET)  # its polling by GET has a session made, and names any origin
+        if (request.writes or reads_api or opens_socket) and (why := origins.cross_site(request, self._web)):
             return why
         plain = request.kind == "http" and request.writes and request.path not in FORMS
         if plain and identified.by in AMBIENT and not request.path.startswith(SOCKET):
