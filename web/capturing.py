@@ -26,8 +26,9 @@ SHOWN_S: Final = 0.3
 LATELY_S: Final = 60.0
 """What was asked for longer ago has landed, or the store is away."""
 LONGEST_AGO: Final = "2020-01-01"
-_ASKED: Final = ("duration_ms", "iterations", "count", "interval_s", "shapes", "memory", "stacks", "flops", "modules",
-                 "max_count", "max_bytes", "max_seconds")  # fmt: skip
+ASKED: Final = ("duration_ms", "iterations", "count", "interval_s", "shapes", "memory", "stacks", "flops", "modules",
+                "max_count", "max_bytes", "max_seconds")  # fmt: skip
+"""What a capture's row in the list has as its request has it."""
 
 
 @dataclass
@@ -228,7 +229,7 @@ def _new(request: Request) -> Row:
         "requested_at": _time(request.ts), "state": "requested", "reason": "", "why": "", "job_id": request.job_id,
         "mode": request.mode or "trace", "begun_at": None, "ended_at": None, "rounds": 0, "hosts": [], "processes": 0,
         "captured": 0, "analysed": 0, "failed": 0, "hosts_failed": [], "clocks_off": [], "bytes": 0,
-        **{name: getattr(request, name) for name in _ASKED}, "asked_hosts": list(request.hosts),
+        **{name: getattr(request, name) for name in ASKED}, "asked_hosts": list(request.hosts),
         "pids": list(request.pids), "condition": request.where,
     }  # fmt: skip
 

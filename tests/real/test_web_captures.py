@@ -131,9 +131,12 @@ def test_asked_twice_by_one_name_it_is_one_capture(world: World) -> None:
     body: dict[str, Any] = {"job_id": JOB, "hosts": ["h0"], "capture_id": name}
     assert world.ask(**body)["capture_id"] == name
     assert world.ask(200, **body)["capture_id"] == name
-    assert "called" in world.ask(409, **{**body, "duration": "2s"})["detail"]
+    others: tuple[dict[str, Any], ...] = ({"duration": "2s"}, {"shapes": True}, {"hosts": ["h1"]}, {"pids": [100]})
+    for other in others:
+        assert "called" in world.ask(409, **{**body, **other})["detail"]
     world.until_ended(name)
-    assert world.ask(200, **body)["state"] == "ended"
+    until(lambda: world.ask(200, **body)["state"] == "ended", "the end to be known to who asks again", 30)
+    assert "called" in world.ask(409, **{**body, "shapes": True})["detail"]
     assert [each.capture_id for each in world.requests.rows].count(name) == 1
 
 

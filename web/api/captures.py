@@ -15,7 +15,7 @@ from warpmeter.captures.wishes import objections
 from warpmeter.web import paging
 from warpmeter.web.access import Operator
 from warpmeter.web.api.listed import Capture, CapturePage, ProcessPage
-from warpmeter.web.capturing import Captures
+from warpmeter.web.capturing import ASKED, Captures
 from warpmeter.web.context import Asking
 from warpmeter.web.paging import Page
 from warpmeter.web.security import audit
@@ -242,9 +242,8 @@ def _refused(field: str, why: str, new: New) -> HTTPException:
 def _again(new: New, before: dict[str, Any], response: Response) -> Any:
     """It was asked for already: the same is the same capture, anything else is another that needs another name."""
     asked = _wanted(new, "")
-    if (before["job_id"], before["duration_ms"], before["iterations"], before["mode"]) != (
-        asked.job_id, asked.duration_ms, asked.iterations, asked.mode,
-    ):  # fmt: skip
+    same = all(before[name] == getattr(asked, name) for name in ("job_id", "mode", *ASKED))
+    if not same or (before["asked_hosts"], before["pids"]) != (list(asked.hosts), list(asked.pids)):
         raise HTTPException(409, f"another capture is called {new.capture_id}")
     response.status_code = 200
     return _told(new.capture_id, before["state"], response)
