@@ -4,20 +4,25 @@ The child is `python -m warpmeter.<part> FD`; a part never reads files or variab
 the validation library.
 """
 
-import ctypes
 import os
 import pickle
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import BinaryIO, Final
 
 from warpmeter.settings import Settings
 
-PR_SET_PDEATHSIG: Final = 1
-_LIBC: Final = ctypes.CDLL(None)
+_GUARD: Final = """import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, int(sys.argv[1]))  # PR_SET_PDEATHSIG, which outlives exec
+if os.getppid() == int(sys.argv[2]):
+    os.execvp(sys.argv[3], sys.argv[3:])"""
+"""Becomes the child, once the kernel will tell it that its parent is gone; a child that is late does not begin.
+
+Done by a process of its own, not between fork and exec: there a lock that one of the parent's threads holds (the
+engine's, Kafka's) is held for ever.
+"""
 
 
 def _memory_file(settings: Settings) -> int:
@@ -33,11 +38,6 @@ def command(module: str, descriptor: int, arguments: Sequence[str] = ()) -> list
     return [sys.executable, "-m", module, str(descriptor), *arguments]
 
 
-def die_with_parent(by: int) -> None:
-    """In a child before exec: ask for signal `by` when the parent is gone, so that a killed parent leaves nothing."""
-    _LIBC.prctl(PR_SET_PDEATHSIG, by)
-
-
 def child(
     line: Sequence[str],
     log: BinaryIO | None = None,
@@ -49,12 +49,12 @@ def child(
 
     `log` takes its stdout and stderr.
     """
+    guard = [sys.executable, "-I", "-S", "-c", _GUARD, str(int(death_signal)), str(os.getpid())]
     return subprocess.Popen(
-        line,
+        [*guard, *line],
         pass_fds=descriptors,
         env=environment,
         process_group=0,
-        preexec_fn=partial(die_with_parent, death_signal),  # one ctypes call; the supervisor has no threads
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
