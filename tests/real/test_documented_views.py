@@ -18,8 +18,8 @@ VIEWS = {
     "captures": "one row a capture: who asked, how it stands, what came of it, with the state of each rank",
     "capture_ranks": "one row a process of a capture: its state, why it failed, its trace; `pid` NULL: a host",
     "schedules": (
-        "one row a schedule of captures that holds: what was set last; those that `scheduler` set stand in its settings, "
-        "where alone they are changed"
+        "one row a schedule of captures that holds: what was set last; those that `scheduler` set stand in its "
+        "settings, where alone they are changed"
     ),
     "capture_summary": "one row a capture that is loaded (traces.md): how its GPUs' time was spent, and who held it up",
     "kernel_regressions": (

@@ -190,7 +190,7 @@ class Fake:
 def kernel(name: str, count: int, total: int) -> Kernel:
     """Only name, count and total matter."""
     mean = total / count
-    return Kernel(name, name, "compute", count, total, 0, total, 0, 0, mean, None, (), (), None, None)
+    return Kernel(name, name, "compute", count, total, 0, total, 0, 0, mean, None, (), (), None, None, 0, None, None, 0)
 
 
 def step(number: int) -> Step:
