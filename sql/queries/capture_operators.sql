@@ -27,6 +27,6 @@ GROUP BY operator, dims, types
 ORDER BY
     if({descending:UInt8} = 1, NULL, {sort:Identifier}) ASC NULLS LAST,
     if({descending:UInt8} = 1, {sort:Identifier}, NULL) DESC NULLS LAST,
-    operator, dims, types
+    cpu_self_seconds DESC, operator, dims, types
 LIMIT {limit:UInt32} OFFSET {offset:UInt32}
 SETTINGS exact_rows_before_limit = 1

@@ -66,6 +66,7 @@ def fill(client: Client, store: Store) -> None:
                     land(client, store, capture, at, [tables(wrong, events=0, gpu_model=model)])
                 land(client, store, capture, at, [tables(rows, events=0, gpu_model=model, total_ns=1000)])
     land(client, store, "straggling", SUNDAY, [straggling(rank) for rank in (0, 1, 2)])
+    land(client, store, "host alone", SUNDAY, [host_alone()])
 
 
 def collective(rank: int, seq: int) -> dict[str, Any]:
@@ -104,6 +105,15 @@ def straggling(rank: int) -> Tables:
         "trace_steps": [columns(steps)],
         "trace_ops": [columns(ops)],
     }
+
+
+def host_alone() -> Tables:
+    """Operators of a trace without a GPU."""
+    ops = [
+        {"by_shape": True, "name": name, "count": 1, "cpu_total_ns": ns, "cpu_self_ns": ns, "gpu_self_ns": 0}
+        for name, ns in (("aten::add", 10), ("aten::mm", 30), ("aten::relu", 20))
+    ]
+    return {**tables([], events=0), "trace_ops": [columns(ops)]}
 
 
 @pytest.fixture(scope="module", params=["embedded", pytest.param("http", marks=pytest.mark.long)])
@@ -224,7 +234,7 @@ def test_a_capture_in_one_row(client: Client) -> None:
 
 def test_captures_without_collectives_findings_or_steps_have_their_row(client: Client) -> None:
     rows = run(client, "captures_analysed")
-    assert len(rows) == 1 + 2 * 2 * len(WEEKS)
+    assert len(rows) == 2 + 2 * 2 * len(WEEKS)
     assert rows[0]["capture_id"] != "straggling" or rows[0]["straggler"] == 1
     other = next(row for row in rows if row["capture_id"] == "H100/3/1")
     assert (other["ranks"], other["ranks_missing"], other["straggler"], other["finding"]) == (1, [], None, "")
@@ -248,6 +258,11 @@ def test_kernels_steps_collectives_and_operators_of_a_capture(client: Client) ->
     assert (operator["operator"], operator["calls"], operator["flops"]) == ("aten::mm", 6, 3000)
     events = run(client, "capture_timeline", capture_id="straggling", rank="1", start_ns="10", end_ns="25")
     assert [row["start_ns"] for row in events] == [0, 10, 20]
+
+
+def test_operators_that_launched_nothing_are_listed_by_their_own_time(client: Client) -> None:
+    told = [row["operator"] for row in run(client, "capture_operators", capture_id="host alone")]
+    assert told == ["aten::mm", "aten::relu", "aten::add"]
 
 
 def test_units_beside_nanoseconds(client: Client) -> None:

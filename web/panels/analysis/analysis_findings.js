@@ -4,7 +4,7 @@ import { seconds, timelineAddress } from "warpmeter-ui/analysis.js";
 export default {
   mixins: [panel],
   template: framed(`
-    <p v-if="found && !found.length" class="wm-empty">Nothing stands out: the GPU is fed and used. What the trace does not hold (shapes, memory events, stacks) cannot stand out either; capture with them to look closer.</p>
+    <p v-if="found && !found.length" class="wm-empty">Nothing stands out. What the trace does not hold (events of a GPU, shapes, memory events, stacks) cannot stand out either; capture with them to look closer.</p>
     <ol v-if="found && found.length" class="wm-findings">
       <li v-for="each in found" :key="each.id + each.text">
         <span class="wm-cost">{{ cost(each) }}</span>

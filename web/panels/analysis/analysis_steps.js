@@ -14,8 +14,15 @@ export default {
       <p class="wm-muted">{{ words }}</p>
       <p v-if="odd.length">Odd: <template v-for="(each, at) in odd" :key="each.step">{{ at ? ', ' : '' }}<a :href="view(each)">{{ each.step }}</a> {{ time(each.duration_seconds) }}<small> rank {{ each.slowest_rank }}</small></template></p>
     </template>`),
-  data: () => ({ steps: null, parts: PARTS.map(([, name, colour]) => ({ name, colour })) }),
+  data: () => ({ steps: null }),
   computed: {
+    // What a step is made of; the whole where that is not known: no GPU, or an old load.
+    shares() {
+      return (this.steps ?? []).some((each) => each.during_compute_seconds !== null) ? PARTS : [["whole", "whole step", "--wm-1"]];
+    },
+    parts() {
+      return this.shares.map(([, name, colour]) => ({ name, colour }));
+    },
     odd() {
       return (this.steps ?? []).filter((each) => each.odd).slice(0, 20);
     },
@@ -59,8 +66,7 @@ export default {
     options() {
       const [line, text, mark] = [colour("--wm-line"), colour("--wm-muted"), colour("--wm-warn")];
       const label = { color: text, fontSize: 11 };
-      const known = this.steps.some((each) => each.during_compute_seconds !== null);
-      const parts = known ? PARTS : [["whole", "step", "--wm-1"]];
+      const parts = this.shares;
       return {
         animation: false,
         grid: { left: 56, right: 8, top: 16, bottom: 22 },
