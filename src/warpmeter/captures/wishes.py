@@ -68,7 +68,7 @@ def objections(request: Request) -> Iterator[Objection]:
         (
             request.duration_ms > LONGEST_TRACE_MS,
             "duration_ms",
-            f"a trace may take {LONGEST_TRACE_MS // 1000} s",
+            f"a trace may take {LONGEST_TRACE_MS // 1000} s at most",
         ),
         (
             request.memory and request.iterations > 0,
