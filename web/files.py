@@ -18,7 +18,8 @@ from warpmeter.settings import Traces
 CHUNK: Final = 1 << 20
 BLOCK: Final = 4 << 20
 """Read ahead, of a store behind a URL."""
-RANGE: Final = re.compile(r"bytes=(\d*)-(\d*)")
+RANGE: Final = re.compile(r"bytes=([0-9]{0,40})-([0-9]{0,40})")
+"""Longer numbers Python would refuse to read, and no file has such a byte."""
 
 
 class NoFileError(Exception):

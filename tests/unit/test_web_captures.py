@@ -20,6 +20,7 @@ from warpmeter.web.reads import Reads
     [
         ("", None), ("bytes=0-0", (0, 0)), ("bytes=2-", (2, 9)), ("bytes=2-99", (2, 9)), ("bytes=-3", (7, 9)),
         ("bytes=-99", (0, 9)), ("bytes=5-2", None), ("bytes=0-1,4-5", None), ("lines=0-1", None), ("bytes=-", None),
+        (f"bytes={'9' * 5000}-", None), (f"bytes=-{'9' * 5000}", None), ("bytes=٣-", None),
     ],
 )  # fmt: skip
 def test_a_range_is_one_part_or_all(text: str, part: tuple[int, int] | None) -> None:
