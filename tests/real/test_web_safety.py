@@ -344,6 +344,9 @@ def test_a_named_query_is_answered_as_json_and_csv(local: TestClient) -> None:
         ("top_idle_gpus?since=yesterday", "since"),
         ("top_idle_gpus?limit=many", "limit"),
         ("top_idle_gpus?limit=1&limit=2", "limit"),
+        ("top_idle_gpus?limit=%00", "limit"),
+        ("top_idle_gpus?limit=", "limit"),
+        ("top_idle_gpus?since=0001-01-01", "since"),
         ("top_idle_gpus?colour=red", "colour"),
         ("top_idle_gpus?format=xml", "format"),
         ("hosts_listed?sort=system.users", "sort"),
@@ -354,6 +357,16 @@ def test_what_does_not_fit_a_query_is_named(local: TestClient, asked: str, field
     answer = local.get(f"/api/v1/queries/{asked}")
     assert answer.status_code == 422
     assert [problem["loc"] for problem in answer.json()["detail"]] == [["query", field]]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["hosts_listed?sort=nothing", "heatmap?windows=nothing", "fleet_series?step_s=0", "heatmap?until=9999-12-31"],
+)
+def test_a_value_that_the_store_cannot_work_with_is_the_askers(local: TestClient, asked: str) -> None:
+    answer = local.get(f"/api/v1/queries/{asked}")
+    assert (answer.status_code, answer.json()["detail"][0]["loc"]) == (422, ["query"])
+    assert "Code: " in answer.json()["detail"][0]["msg"]
 
 
 def test_a_query_that_is_none_is_not_found(local: TestClient) -> None:

@@ -2,13 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, HTTPException, Path, Request, Response
 from pydantic import BaseModel, Field
 
 from warpmeter import queries
+from warpmeter.store import ClickHouseError, cause, code
 from warpmeter.web import grids
 from warpmeter.web.access import Viewer
 from warpmeter.web.context import Asking
@@ -30,6 +32,11 @@ ANY: Final[dict[str, Any]] = {
         }
     ]
 }
+OF_VALUES: Final = frozenset({32, 36, 41, 69, 153, 457})
+"""ClickHouse's codes of what comes of a parameter's value: no number, no time, too many steps, a step of 0 seconds."""
+OF_NAMES: Final = frozenset({47, 60})
+"""Of a table or a column that is not there; where the caller chose none, the tables are not as they should be."""
+BLAMED: Final = re.compile(r"for query parameter '(\w+)'")
 PLAIN: Final = re.compile(r"[A-Za-z_]\w{0,63}", re.ASCII)
 CSV: Final[dict[int | str, dict[str, Any]]] = {
     200: {"model": Grid, "content": {"text/csv": {}}},
@@ -93,9 +100,24 @@ def answered(
             "limit": web.sql_rows + 1,
         }
     )
-    if form == "csv":
-        return grids.csv(reads.raw(query, given, "CSVWithNames", {**bounds, "limit": web.sql_rows}), name)
-    return grids.grid(reads.raw(query, given, "JSONCompact", bounds), web.sql_rows)
+    with _blamed(query, given):
+        if form == "csv":
+            return grids.csv(reads.raw(query, given, "CSVWithNames", {**bounds, "limit": web.sql_rows}), name)
+        return grids.grid(reads.raw(query, given, "JSONCompact", bounds), web.sql_rows)
+
+
+@contextmanager
+def _blamed(query: queries.Query, given: Mapping[str, str]) -> Iterator[None]:
+    """What the store refuses for what was given is the caller's to mend: 422."""
+    try:
+        yield
+    except ClickHouseError as error:
+        named = any(each.type == "Identifier" and each.name in given for each in query.parameters)
+        if not given or code(error) not in (OF_VALUES | OF_NAMES if named else OF_VALUES):
+            raise
+        found = BLAMED.search(cause(error))
+        where = ["query", found[1]] if found else ["query"]
+        raise HTTPException(422, [{"type": "value_error", "loc": where, "msg": cause(error)}]) from error
 
 
 def _given(request: Request) -> dict[str, str]:
@@ -103,6 +125,9 @@ def _given(request: Request) -> dict[str, str]:
     for name, times in Counter(name for name, _ in pairs).items():
         if times > 1:
             raise invalid(name, f"{name} was given {times} times")
+    for name, value in pairs:
+        if "\0" in value:
+            raise invalid(name, "it has a NUL, which no parameter can hold")
     return dict(pairs)
 
 
