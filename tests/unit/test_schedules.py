@@ -1,5 +1,6 @@
 """Captures by themselves: when they run, what is made up for, and that a restart forgets nothing."""
 
+import math
 import time
 from contextlib import closing
 from dataclasses import replace
@@ -52,6 +53,9 @@ def first_due(schedules: Schedules | Timetable, within_s: float = 10.0) -> list[
         ({"timezone": "Mars/Olympus"}, "cron"),
         ({"cron": "", "at": "tomorrow"}, "at"),
         ({"late_s": 0.0}, "late_s"),
+        ({"cron": "", "every_s": 0.001}, "at least 1"),
+        ({"cron": "", "every_s": math.inf}, "numbers"),
+        ({"jitter_s": math.inf}, "numbers"),
         ({"job": ""}, "target"),
         ({"duration_ms": 0}, "duration"),
         ({"name": "a@b"}, "name"),
@@ -193,7 +197,7 @@ def test_what_people_set_is_known_after_a_restart_and_gone_when_they_remove_it(t
 
 def test_a_schedule_of_the_settings_is_not_taken_over_by_one_of_its_name(tmp_path: Path) -> None:
     with closing(Schedules(settings(tmp_path, HOURLY))) as schedules:
-        schedules.know([replace(HOURLY, cron="", every_s=0.5), replace(HOURLY, name="bad", cron="never")])
+        schedules.know([replace(HOURLY, cron="", every_s=1.0), replace(HOURLY, name="bad", cron="never")])
         schedules.elected(True)
         time.sleep(1.1)
         assert schedules.due() == []

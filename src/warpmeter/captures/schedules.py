@@ -1,5 +1,6 @@
 """Schedules of captures: when each runs and what it asks for, whether it can be meant, and as rows of their topic."""
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import fields
@@ -19,6 +20,8 @@ from warpmeter.settings import Schedule
 CaptureSchedule = Envelope.CaptureSchedule
 SINCE: Final = datetime(2020, 1, 1, tzinfo=UTC)
 """Intervals count from then, so that all schedulers mean the same moments."""
+SOONEST_S: Final = 1.0
+"""Between two runs, at least: each is looked at, and said to be skipped where the one before goes on."""
 DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 PUT_OFF: Final = "@"
 SETTINGS: Final = "scheduler"
@@ -34,6 +37,10 @@ def objection(schedule: Schedule) -> str:
         return "give one of cron, every_s and at"
     if schedule.late_s <= 0 or schedule.jitter_s < 0 or schedule.every_s < 0:
         return "late_s must be above 0, every_s and jitter_s not below"
+    if not all(map(math.isfinite, (schedule.late_s, schedule.jitter_s, schedule.every_s))):
+        return "every_s, jitter_s and late_s must be numbers of seconds"
+    if 0 < schedule.every_s < SOONEST_S:
+        return f"every_s must be at least {SOONEST_S:g}: a capture takes longer, and each run beside it is skipped"
     if PUT_OFF in schedule.name or not schedule.name:
         return f"a name without {PUT_OFF!r} is needed"
     try:
