@@ -2,9 +2,10 @@
 
 import math
 import re
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.exception_handlers import http_exception_handler
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
@@ -30,6 +31,13 @@ def register(app: FastAPI) -> None:
     def refused(_: Request, error: QueryError) -> JSONResponse:
         where = ["query", error.parameter] if error.parameter else ["query"]
         return JSONResponse({"detail": [{"type": "value_error", "loc": where, "msg": str(error)}]}, 422)
+
+    @app.exception_handler(404)
+    async def not_there(request: Request, error: Exception) -> Response:
+        if getattr(error, "detail", None) == "Not Found":  # the framework's word for an address that is none
+            why = f"there is nothing at {request.url.path}: /api/v1/openapi.json says what there is"
+            error = HTTPException(404, [{"type": "missing", "loc": ["path"], "msg": why, "input": request.url.path}])
+        return await http_exception_handler(request, cast(HTTPException, error))
 
     @app.exception_handler(RequestValidationError)
     def wrong(_: Request, error: RequestValidationError) -> JSONResponse:

@@ -20,7 +20,7 @@ from warpmeter.settings import Kafka, Settings, Store, Traces, Web
 from warpmeter.web.app import api_app
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
-EXAMPLES = 30
+EXAMPLES = 15
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_every_question_has_an_answer_that_is_described(app: FastAPI) -> None:
     operations = [found.ok() for found in schema.get_all_operations() if isinstance(found, Ok)]
     assert len(operations) > 40
     wrong = [why for operation in operations for why in broken(operation)]
-    assert wrong == []
+    assert not wrong, "\n\n".join(wrong)
 
 
 def broken(operation: Any) -> list[str]:

@@ -226,7 +226,7 @@ def test_what_a_browser_has_is_not_sent_again(site: TestClient) -> None:
 
 
 def test_what_is_not_there_or_makes_no_sense(site: TestClient) -> None:
-    assert "rank 9 of capture 'linked'" in told(site, "linked", "/lanes", 404, rank=9)["detail"]
+    assert "rank 9 of capture 'linked'" in told(site, "linked", "/lanes", 404, rank=9)["detail"][0]["msg"]
     told(site, "nobody's/capture", "/lanes", 404)
     problem = told(site, "linked", "", 422, since_ns=5, until_ns=5)
     assert problem["detail"][0]["loc"] == ["query", "until_ns"]

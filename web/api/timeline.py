@@ -5,19 +5,23 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from warpmeter import __version__
 from warpmeter.store import ClickHouseError, cause, code
 from warpmeter.web import timelines
+from warpmeter.web.answers import NotThere
 from warpmeter.web.context import Asking
 from warpmeter.web.reads import Reads
 from warpmeter.web.timeline_event import Event, event
 from warpmeter.web.timelines import NoTimelineError, Shown, captured, joined
-from warpmeter.web.times import invalid
+from warpmeter.web.times import invalid, missing
 
-router = APIRouter(tags=["timeline"])
+router = APIRouter(
+    tags=["timeline"],
+    responses={404: {"model": NotThere, "description": "There is no such capture, rank, event or address."}},
+)
 
 MOST_NS = 1 << 52
 """Times are whole numbers that JavaScript, too, holds exactly."""
@@ -46,7 +50,7 @@ def of(
     try:
         return timelines.shown(reads, name, rank, process)
     except NoTimelineError as error:
-        raise HTTPException(404, str(error)) from error
+        raise missing("path", "capture", str(error), capture) from error
 
 
 Trace = Annotated[Shown, Depends(of)]
@@ -216,7 +220,7 @@ def one(
     def answer() -> bytes:
         found = event(reads, shown, lane, start_ns, depth)
         if found is None:
-            raise HTTPException(404, f"no event begins at {start_ns} ns at depth {depth} of lane {lane}")
+            raise missing("query", "start_ns", f"no event begins then at depth {depth} of lane {lane}", str(start_ns))
         return found.model_dump_json().encode()
 
     return _kept(request, shown, answer)

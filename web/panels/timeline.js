@@ -1,4 +1,4 @@
-import { address, ask, choose, chosen, jobAddress, onChosen } from "warpmeter-ui";
+import { address, ask, choose, chosen, failure, jobAddress, onChosen } from "warpmeter-ui";
 import { foldedAtFirst, lanesOf } from "warpmeter-ui/timeline/layout.js";
 import { Names } from "warpmeter-ui/timeline/names.js";
 import { hand, PERFETTO } from "warpmeter-ui/timeline/perfetto.js";
@@ -382,7 +382,7 @@ export default {
     },
     async fetched() {
       const answer = await fetch(this.stored.href);
-      if (!answer.ok) throw new Error((await answer.json().catch(() => ({}))).detail ?? `${answer.status} ${answer.statusText}`);
+      if (!answer.ok) throw failure(answer.status, await answer.json().catch(() => ({})), answer.statusText);
       return { buffer: await answer.arrayBuffer(), name: this.stored.name };
     },
     async perfetto() {
