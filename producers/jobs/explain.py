@@ -119,11 +119,11 @@ def _explained(  # noqa: PLR0913 - everything that was seen
         local_rank=tree.rank.local_rank if tree is not None else None,
         world_size=tree.rank.world_size if tree is not None else None,
         members=len(tree.pids) if tree is not None else 0,
-        why=_why_job(process, tree) if tree is not None else _why_none(process, chain, rules),
+        why=_why_job(process, tree, rules) if tree is not None else _why_none(process, chain, rules),
     )
 
 
-def _why_job(process: Process, tree: Tree) -> str:
+def _why_job(process: Process, tree: Tree, rules: Rules) -> str:
     top = tree.top
     if tree.scheduler == "kubernetes":
         by = f"the pod that pid {top.pid} runs in"
@@ -132,6 +132,8 @@ def _why_job(process: Process, tree: Tree) -> str:
         by = f"{', '.join(set_there)} of pid {top.pid}" if set_there else f"the ranks that pid {top.pid} started"
     else:
         by = f"the expression, which matches the tree id of pid {top.pid}"
+        if not rules.matches(top):
+            by = f"`warpmeter run`, which started pid {top.pid}"
     where = "it is the topmost process" if process.pid == top.pid else f"it is below pid {top.pid}, the topmost process"
     return f"a job by {by}; {where} of its tree"
 

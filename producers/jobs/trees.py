@@ -26,6 +26,8 @@ ENGINES: Final[Mapping[str, Scheduler]] = {"docker": "docker", "podman": "podman
 NO_SCHEDULER: Final = frozenset({"none", *ENGINES})
 """Trees that only their tree id makes jobs; an engine of containers schedules nothing."""
 
+SHELL: Final = re.compile("[a-z]*sh")
+
 LAUNCHERS: Final = frozenset({"torchrun", "mpi"})
 """They name ranks within what somebody else scheduled."""
 
@@ -66,11 +68,15 @@ class Rules:
         """The job id of a tree that no scheduler names."""
         return f"{self.host}:{process.pid}:{int(self.started_at(process))}"
 
+    def ignores(self, process: Process) -> bool:
+        """Whether it is none, whatever its tree looks like."""
+        return self.ignore is not None and bool(
+            self.ignore.search(process.tree_id) or self.ignore.search(process.command)
+        )
+
     def matches(self, process: Process) -> bool:
         """Whether the process tree id makes it a job."""
-        if self.ignore and (self.ignore.search(process.tree_id) or self.ignore.search(process.command)):
-            return False
-        return self.pattern.search(process.tree_id) is not None
+        return not self.ignores(process) and self.pattern.search(process.tree_id) is not None
 
 
 class Forest:
@@ -173,7 +179,7 @@ class _Walk:
         found, place = self._told(process)
         upper = self.trees.get(above) if above is not None else None
         if found is None:
-            return above if above is not None or is_run(process) else self._by_tree_id(process, place)
+            return above if above is not None or is_run(process) else self._by_tree_id(process, parent, place)
         if upper is not None and upper.scheduler == "kubernetes" and found.scheduler in LAUNCHERS:
             found = Membership(upper.scheduler, upper.job_id, upper.name, upper.user, upper.labels)
         job_id = found.job_id or self._launcher_id(process, parent, upper)
@@ -194,9 +200,9 @@ class _Walk:
             return self.top_of(self._processes[key[0]])
         return key
 
-    def _by_tree_id(self, process: Process, place: Rank) -> Key | None:
+    def _by_tree_id(self, process: Process, parent: Process | None, place: Rank) -> Key | None:
         """In a pod it is the pod's job: so it stays the same one when the kubelet tells of the pod's GPUs."""
-        if not self._match(process):
+        if not self._match(process) and (self._rules.ignores(process) or not was_run(process, parent)):
             return None
         pod = self._pod_of(process)
         found = pods_job(pod) if pod is not None else Membership(_engine(process), None)
@@ -245,6 +251,14 @@ def is_own(process: Process) -> bool:
     """Whether it is one of warpmeter's own processes: `python -m warpmeter…`, or the `warpmeter` command but `run`."""
     module = program(process)
     return (module == "warpmeter" and not is_run(process)) or (module.startswith("warpmeter.") and "-m" in process.argv)
+
+
+def was_run(process: Process, parent: Process | None) -> bool:
+    """Whether `warpmeter run` started it. It is a job also where no shell is above: a service, or its shell has ended.
+
+    A shell is none itself, for then its scripts' jobs would be one; the expression matches what it starts.
+    """
+    return parent is not None and is_run(parent) and SHELL.fullmatch(process.name) is None
 
 
 def is_run(process: Process) -> bool:

@@ -79,6 +79,16 @@ def test_what_is_ignored_says_so(host: Host) -> None:
     assert host.explain(30, job_ignore="train").why == "job_ignore (train) matches its tree id or command line"
 
 
+def test_what_warpmeter_run_started_says_so_where_no_shell_is_above(host: Host) -> None:
+    host.proc.put(
+        Fake(50, 1, "warpmeter", ["warpmeter", "run", "--", "python3", "train.py"], start=4000),
+        Fake(51, 50, "python3", ["python3", "train.py"], start=4100),
+    )
+    found = host.explain(51)
+    assert (found.matched, found.job_id) == ("", "gpu01:51:1799000041")
+    assert found.why == "a job by `warpmeter run`, which started pid 51; it is the topmost process of its tree"
+
+
 def test_warpmeters_own_are_never_jobs(host: Host) -> None:
     host.proc.put(Fake(50, 20, "python3", ["python3", "-m", "warpmeter.producers"], start=4000))
     assert "is warpmeter's own" in host.explain(50).why

@@ -155,6 +155,31 @@ def test_a_scheduler_makes_a_job_whatever_the_tree() -> None:
     assert (tree.job_id, tree.scheduler, tree.name, tree.pids) == ("9", "slurm", "sim", (31, 32))
 
 
+def test_what_warpmeter_run_starts_is_a_job_also_where_no_shell_is_above() -> None:
+    host = Host(ignore="serve")
+    host.add(30, 1, "warpmeter", ["warpmeter", "run", "--", "python3", "train.py"])
+    host.add(31, 30, "python3", ["python3", "train.py"])
+    host.add(32, 31, "python3")
+    host.add(40, 1, "warpmeter", ["warpmeter", "run", "--", "python3", "serve.py"])
+    host.add(41, 40, "python3", ["python3", "serve.py"])
+    host.add(50, 1, "warpmeter", ["warpmeter", "run", "--", "bash", "all.sh"])
+    host.add(51, 50, "bash", ["bash", "all.sh"])
+    host.add(52, 51, "python3", ["python3", "first.py"])
+    host.add(53, 51, "python3", ["python3", "second.py"])
+    assert host.members() == {31: (31, 32), 52: (52,), 53: (53,)}
+
+
+def test_a_job_of_warpmeter_run_stays_when_an_agent_starts_after_its_shell_has_ended() -> None:
+    host = Host()
+    host.add(30, 20, "warpmeter", ["warpmeter", "run", "--", "python3", "train.py"])
+    host.add(31, 30, "python3", ["python3", "train.py"])
+    before = host.trees()[31].job_id
+    later = Host()
+    later.add(30, 1, "warpmeter", ["warpmeter", "run", "--", "python3", "train.py"])
+    later.add(31, 30, "python3", ["python3", "train.py"])
+    assert later.trees()[31].job_id == before
+
+
 def torchrun(local_rank: int, run: str = "run-1", world: int = 16) -> dict[str, str]:
     """The environment of one rank."""
     return {
