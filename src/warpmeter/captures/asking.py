@@ -21,6 +21,9 @@ from warpmeter.settings import Kafka
 REQUESTS: Final = TOPICS["capture-requests"]
 TAKEN_S: Final = 10.0
 """A broker that is there takes a request in milliseconds."""
+OPTIONS: Final[Mapping[str, bus.Value]] = {"message.timeout.ms": int(TAKEN_S * 1000), "enable.idempotence": False}
+"""An idempotent producer is refused for ever by a broker that forgot it, as the embedded one that began anew; and that
+a request comes twice does nothing: the scheduler knows it by its name."""
 Delivered = Callable[[KafkaError | None, KafkaMessage], None]
 
 
@@ -67,7 +70,7 @@ class Asker:
 
     def __init__(self, kafka: Kafka, part: str) -> None:
         self._where = kafka.bootstrap_servers
-        self._sender = Sender(kafka, part, {"message.timeout.ms": int(TAKEN_S * 1000)})
+        self._sender = Sender(kafka, part, OPTIONS)
 
     def ask(self, asked: Request) -> None:
         """Returns once the broker has it; raises NotTakenError."""
