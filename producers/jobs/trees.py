@@ -26,7 +26,7 @@ ENGINES: Final[Mapping[str, Scheduler]] = {"docker": "docker", "podman": "podman
 NO_SCHEDULER: Final = frozenset({"none", *ENGINES})
 """Trees that only their tree id makes jobs; an engine of containers schedules nothing."""
 
-SHELL: Final = re.compile("[a-z]*sh")
+SHELL: Final = re.compile("[a-z]*sh")  # as in the default expression
 
 LAUNCHERS: Final = frozenset({"torchrun", "mpi"})
 """They name ranks within what somebody else scheduled."""

@@ -239,6 +239,19 @@ def test_a_host_says_what_happened_and_why_there_is_nothing_to_show(tab: Visit) 
     expect(tab.page.locator("h1")).to_contain_text(ODD_JOB)
 
 
+def test_a_panel_of_gpus_gives_the_reason_of_the_gpus_source(tab: Visit) -> None:
+    tab.page.goto(f"{tab.home}/host/ant")
+    drawn(tab.page)
+    told = tab.page.evaluate("""async () => {
+        const { reasons } = await import("warpmeter-ui/lines.js");
+        const failed = (source) => ({ source, subject: "", state: "unsupported", why: `no ${source}` });
+        const sources = [failed("cpu_counters"), failed("gpu"), failed("gpu-events")];
+        const say = (metric, topic) => reasons([{ metric, topic }], sources, "");
+        return [say("power_watts", "gpu-samples"), say("l3_hit_ratio", "device-samples")];
+    }""")
+    assert told == ["gpu unsupported: no gpu", "cpu_counters unsupported: no cpu_counters"]
+
+
 def test_a_job_begins_with_its_own_time(tab: Visit) -> None:
     tab.page.goto(tab.home + JOB)
     drawn(tab.page)

@@ -53,7 +53,9 @@ export function reasons(answers, sources, hint) {
   const troubled = sources.filter(({ state }) => state !== "ok");
   const found = troubled.find(({ subject }) => roots.some((name) => subject.split("/").pop().startsWith(name)));
   if (found) return `${found.state}: ${found.why || `${found.source} gives no reason`}`;
-  const whole = troubled.find(({ subject }) => !subject);
+  // A source that fails as a whole is the reason of its own metrics alone: the CPU's counters say nothing of a GPU.
+  const ofGpus = answers.some(({ topic }) => topic === "gpu-samples");
+  const whole = troubled.find(({ source, subject }) => !subject && (ofGpus ? source === "gpu" : !source.startsWith("gpu")));
   if (whole) return `${whole.source} ${whole.state}: ${whole.why || "no reason given"}`;
   return `Not measured in this window. ${hint}`.trim();
 }
