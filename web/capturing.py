@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from warpmeter.captures import REASONS
+from warpmeter.captures import REASONS, stored
 from warpmeter.captures.asking import Asker
 from warpmeter.captures.progress import Progress
-from warpmeter.captures.ranks import Event
 from warpmeter.captures.wishes import Request
 from warpmeter.settings import Settings
 from warpmeter.web import paging
@@ -99,7 +98,7 @@ class Captures:
         if known.row is None and request is None:
             return None
         progress = Progress(capture_id, request)
-        for event in (*_events(capture_id, known), *heard):
+        for event in (*stored.events(capture_id, known.row, known.processes), *heard):
             progress.hear(event)
         return _row(known.row if known.row is not None else _new(request or Request()), progress), progress
 
@@ -176,50 +175,6 @@ def _time(seconds: float | None) -> str | None:
     if not seconds:
         return None
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _events(capture_id: str, known: Known) -> list[Event]:
-    """What the store knows, as the events that it knows it from."""
-    row, found = known.row, []
-    if row is not None and row["begun_at"] is not None:
-        found.append(Event(capture_id=capture_id, state="requested", ts=_seconds(row["begun_at"])))
-    if row is not None and row["ended_at"] is not None:
-        found.append(
-            Event(
-                capture_id=capture_id, state="ended", ts=_seconds(row["ended_at"]), reason=row["reason"], why=row["why"]
-            )
-        )
-    for process in known.processes:
-        found += _of_process(capture_id, process)
-    return found
-
-
-def _of_process(capture_id: str, row: Row) -> list[Event]:
-    event = Event(
-        capture_id=capture_id, sequence=row["sequence"], host=row["host"], job_id=row["job_id"], state=row["state"],
-        reason=row["reason"], why=row["why"], **_set(row, "pid", "rank"), **_times(row, "start_at"),
-    )  # fmt: skip
-    if not row["url"]:
-        return [event]
-    trace = Event(
-        url=row["url"], sha256=row["sha256"], **_set(row, "bytes", "raw_bytes", "slowdown_permille"),
-        **_times(row, "traced_from", "traced_until"),
-    )  # fmt: skip
-    trace.MergeFrom(event)
-    trace.state = "captured"
-    return [trace, event]
-
-
-def _set(row: Row, *names: str) -> dict[str, Any]:
-    return {name: row[name] for name in names if row[name] is not None}
-
-
-def _times(row: Row, *names: str) -> dict[str, Any]:
-    return {name: _seconds(row[name]) for name in names if row[name] is not None}
-
-
-def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
 
 
 def _new(request: Request) -> Row:

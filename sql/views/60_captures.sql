@@ -15,7 +15,8 @@ SELECT
     said.job_id AS job_id,
     said.last.1 AS state,
     said.last.2 AS reason,
-    said.last.3 AS why,
+    {# Of an analysed one what its trace said as well. #}
+    if(said.last.1 = 'analysed' AND said.trace.8 NOT IN ('', said.last.3), concat(said.trace.8, '; ', said.last.3), said.last.3) AS why,
     said.start_at AS start_at,
     said.trace.1 AS traced_from,
     said.trace.2 AS traced_until,
@@ -37,7 +38,7 @@ FROM
         {# The first word of the last state: a final one stands. #}
         argMax((e.state, e.reason, e.why), (indexOf(['requested', 'seen', 'accepted', 'started', 'cancelled', 'failed', 'captured', 'analysed'], e.state), e.state = 'analysed' AND e.reason = '', -toUnixTimestamp64Milli(e.ts))) AS last,
         max(e.start_at) AS start_at,
-        argMax((e.traced_from, e.traced_until, e.url, e.bytes, e.raw_bytes, e.sha256, e.slowdown_permille), (e.state = 'captured', e.ts)) AS trace,
+        argMax((e.traced_from, e.traced_until, e.url, e.bytes, e.raw_bytes, e.sha256, e.slowdown_permille, e.why), (e.state = 'captured', e.ts)) AS trace,
         min(e.ts) AS first_at,
         max(e.ts) AS last_at
     FROM {{ name("capture_events") }} AS e

@@ -5,6 +5,9 @@ from typing import Any
 
 from tests.capture_world import Agent, Process, World, on
 from tests.tables import ask, land, one
+from warpmeter.captures import stored
+from warpmeter.captures.progress import Progress
+from warpmeter.captures.ranks import Event
 from warpmeter.store import Client
 
 
@@ -54,6 +57,38 @@ def test_each_rank_has_its_state_and_the_capture_says_what_came_of_it(tables: Cl
     assert {(each["host"], each["pid"]): each["state"] for each in ranks} == {
         ("h0", 1): "captured", ("h0", 2): "failed", ("h1", 1): "failed", ("h2", None): "failed",
     }  # fmt: skip
+
+
+def test_the_store_tells_of_a_capture_what_the_bus_told(tables: Client) -> None:
+    agents = [
+        Agent("h0", [Process(1, 0), Process(2, 1, reason="busy")], skew_s=0.0),
+        Agent("h1", [Process(1, 2, words=((0, "failed", "wrote_nothing"),))]),
+        Agent("h2", away=True),
+    ]
+    world = world_of(*agents, now=time.time() - 60, shapes=True).until_ended()
+    (trace,) = [event for event in world.events if event.state == "captured"]
+    trace.why = "no allocation is in it"
+    analysed = Event(
+        capture_id=trace.capture_id, sequence=1, host=trace.host, pid=trace.pid, rank=0, job_id="j", state="analysed",
+        why="loaded 1 rank", by="analysis", ts=trace.ts + 1,
+    )  # fmt: skip
+    world.events.append(analysed)
+    landed(tables, world)
+    told = Progress(trace.capture_id)
+    told.ask(world.requests[0])
+    for event in world.events:
+        told.hear(event)
+    found = stored.progress(tables, trace.capture_id)
+    assert found is not None
+    for mine, theirs in zip(found.document()["ranks"], told.document()["ranks"], strict=True):
+        assert {**mine, "start_at": None} == {**theirs, "start_at": None}  # the store puts the command's with each
+    assert found.document()["ranks"][0]["why"] == "no allocation is in it; loaded 1 rank"
+    for same in ("state", "reason", "why"):
+        assert found.document()[same] == told.document()[same]
+    assert found.whole == told.whole
+    assert found.request is not None
+    assert (found.request.name, found.request.shapes, found.request.job_id) == ("mine", True, "j")
+    assert stored.progress(tables, "nothing") is None
 
 
 def test_a_capture_goes_through_its_states(tables: Client) -> None:

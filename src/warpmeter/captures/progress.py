@@ -98,7 +98,7 @@ def _rank(number: int, rank: Rank) -> Mapping[str, Any]:
     return {
         "sequence": number, "host": rank.host, "pid": rank.pid, "state": rank.state,
         "rank": rank.last.rank if rank.last.HasField("rank") else None, "job_id": rank.last.job_id,
-        "reason": rank.last.reason, "why": rank.last.why, **{name: known[name] for name in kept},
+        "reason": rank.last.reason, "why": rank.why, **{name: known[name] for name in kept},
     }  # fmt: skip
 
 

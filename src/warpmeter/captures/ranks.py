@@ -37,6 +37,13 @@ class Rank:
         """It was seen, and can be traced."""
         return self.state == "seen" and not self.last.reason
 
+    @property
+    def why(self) -> str:
+        """What there is to say: of its trace, and of its analysis."""
+        of_trace = "" if self.captured is None else self.captured.why
+        told = (of_trace, "" if self.last.why in of_trace else self.last.why)
+        return "; ".join(each for each in told if each)
+
     def hear(self, event: Event) -> None:
         """Take a state, unless it is at a later one."""
         if event.state == "requested":

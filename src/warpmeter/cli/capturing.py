@@ -29,6 +29,7 @@ from warpmeter.settings import Kafka, Scheduler, Settings, Traces
 SCHEDULER_S: Final = 30.0
 """A scheduler that runs takes a request at once; one that has just died is followed by another within seconds."""
 SLACK_S: Final = 30.0
+STORE_S: Final = 10
 WAIT_S: Final = 0.2
 CHUNK: Final = 1 << 20
 CONTINUE: Final = "it goes on without this command: `warpmeter captures show {0}` tells, `captures cancel {0}` ends it"
@@ -264,12 +265,28 @@ def _rows(kafka: Kafka, topic: str, since: str) -> Iterator[object]:
         yield from seen.rows
 
 
-def one(kafka: Kafka, capture_id: str) -> Progress:
-    """One capture; raises CaptureError where there is none, TailError."""
-    found = known(kafka, "20d", capture_id)
-    if not found:
+def one(settings: Settings, capture_id: str) -> Progress:
+    """One capture, by the bus, or by the store where the bus has forgotten it.
+
+    Raises CaptureError where there is none, TailError.
+    """
+    if found := known(settings.kafka, "20d", capture_id):
+        return found[0]
+    if (kept := _stored(settings, capture_id)) is None:
         raise CaptureError(f"there is no capture {capture_id!r}; `warpmeter captures list` shows them")
-    return found[0]
+    return kept
+
+
+def _stored(settings: Settings, capture_id: str) -> Progress | None:
+    from warpmeter.captures import stored
+    from warpmeter.store import ClickHouseError, connect, reason
+
+    try:
+        with connect(settings.store, patience_s=STORE_S) as client:
+            return stored.progress(client, capture_id)
+    except ClickHouseError as error:
+        why = f"there is no capture {capture_id!r} on the bus, and the store, which knows older ones, does not answer"
+        raise CaptureError(f"{why}: {reason(error)}") from error
 
 
 def show_list(captures: list[Progress], as_json: bool) -> None:
@@ -282,7 +299,7 @@ def show_list(captures: list[Progress], as_json: bool) -> None:
 
 def end(settings: Settings, capture_id: str, action: str, wait: bool, as_json: bool) -> int:
     """Cancel it, or let it end after the round that goes on; the exit status. Raises as `one` and Follower.ask do."""
-    progress = one(settings.kafka, capture_id)
+    progress = one(settings, capture_id)
     if progress.ended is None:
         asked = request(action, me(), capture_id)
         waits = Request() if progress.request is None else progress.request

@@ -56,7 +56,7 @@ def show(
 
     settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers})
     with explained(*capturing.EXPECTED, KafkaException, OSError):
-        found = capturing.one(settings.kafka, capture)
+        found = capturing.one(settings, capture)
         if as_json:
             common.print_json(found.document())
         else:
