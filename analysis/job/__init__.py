@@ -55,7 +55,7 @@ def job(extracts: Sequence[RankExtract]) -> JobReport:
         stragglers=stragglers(ranks, found, waited),
         loads=loads,
         balance=_balance(loads),
-        notes=[*notes, *notes_on(ranks, times, missing, found)],
+        notes=[*notes, *notes_on(ranks, times, missing, found, groups)],
     )
 
 

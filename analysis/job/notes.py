@@ -9,14 +9,23 @@ from warpmeter.analysis.job.clocks import Clock
 from warpmeter.analysis.job.collectives import POINT_TO_POINT
 from warpmeter.analysis.job.extract import RankExtract
 from warpmeter.analysis.job.groups import Met
+from warpmeter.analysis.job.report import GroupReport
 from warpmeter.analysis.job.sequences import meets_others
 
 LISTED: Final = 20
 """How many ranks a note lists by number."""
 
 
+ALONE: Final = 0.1
+"""Of a rank's collectives in a group: so many that no other rank has are more than the ends of a capture."""
+
+
 def notes_on(
-    ranks: Sequence[RankExtract], clocks: Sequence[Clock], missing: list[int], found: Sequence[Met]
+    ranks: Sequence[RankExtract],
+    clocks: Sequence[Clock],
+    missing: list[int],
+    found: Sequence[Met],
+    groups: Sequence[GroupReport],
 ) -> list[str]:
     """One sentence each."""
     said = [
@@ -25,6 +34,7 @@ def notes_on(
         _unnamed(found),
         _transfers(ranks),
         _several_jobs(ranks),
+        *map(_alone, groups),
     ]
     return [each for each in said if each]
 
@@ -68,6 +78,17 @@ def _transfers(ranks: Sequence[RankExtract]) -> str:
         lone = [each.kind == POINT_TO_POINT and not meets_others(each, rank.rank) for each in rank.meetings]
         number += int(np.array(lone, np.bool_)[rank.collectives.what].sum()) if lone else 0
     return f"{number:,} point-to-point transfers do not tell who sends to whom: they are left out" if number else ""
+
+
+def _alone(group: GroupReport) -> str:
+    worst = max(group.unmatched, key=lambda each: each.unmatched / each.collectives, default=None)
+    if worst is None or worst.unmatched <= ALONE * worst.collectives:
+        return ""
+    return (
+        f"{worst.unmatched:,} of {worst.collectives:,} collectives of rank {worst.rank} in {group.name} were found on "
+        "no other rank, and are left out: captures that begin or end apart, or ranks that come to them so far apart that "
+        "nobody can tell which belong together"
+    )
 
 
 def _several_jobs(ranks: Sequence[RankExtract]) -> str:

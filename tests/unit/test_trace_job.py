@@ -359,7 +359,9 @@ def test_a_rank_that_lacks_collectives_is_told() -> None:
     group = job(made.extracts()).groups[0]
     assert group.collectives == 30
     assert group.unmatched == []
-    alone = job(made.extracts([0, 1])).groups[0]
+    told = job(made.extracts([0, 1]))
+    alone = told.groups[0]
+    assert "6 of 30 collectives of rank 0 in 0 were found on no other rank" in told.notes[-1]
     assert [(each.rank, each.unmatched) for each in alone.unmatched] == [(0, 6)]
     assert alone.collectives == 24
 
