@@ -1,5 +1,6 @@
 """Schedules over the API: set, they begin captures by themselves; removed, no more; the settings' own stay theirs."""
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -16,7 +17,10 @@ from tests.ingest_process import IngestProcess, migrated, settings_for
 from tests.scheduler_process import SchedulerProcess
 from tests.wait import until
 from warpmeter import topics
+from warpmeter.captures import schedules
+from warpmeter.captures.asking import Asker
 from warpmeter.settings import Metrics, Schedule, Scheduler
+from warpmeter.web.api.schedules import TOPIC
 from warpmeter.web.app import api_app
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
@@ -58,12 +62,17 @@ def captures(api: TestClient) -> int:
 def test_a_schedule_is_set_runs_and_is_removed(api: TestClient) -> None:
     until(lambda: "fixed" in held(api), "the scheduler to tell its own", 60)
     assert held(api)["fixed"]["fixed"] is True
+    endless = schedules.row(Schedule("endless", every_s=math.inf, hosts=("gpu01",), duration_ms=500), "somebody")
+    Asker(api.app.state.settings.kafka, "test").put(TOPIC, {"endless": endless})  # type: ignore[attr-defined]
+    until(lambda: "endless" in held(api), "what came past the API", 60)
+    assert held(api)["endless"]["every_s"] is None
     body = {"every": "1s", "hosts": ["gpu01"], "duration": "500ms", "stacks": True}
     assert api.put("/api/v1/schedules/often", json=body).status_code == 202
     until(lambda: captures(api) >= 1, "a capture by itself", 90)
     assert (held(api)["often"]["every_s"], held(api)["often"]["set_by"]) == (1.0, "local")
     assert api.delete("/api/v1/schedules/often").status_code == 202
-    until(lambda: "often" not in held(api), "it to be gone", 60)
+    assert api.delete("/api/v1/schedules/endless").status_code == 202
+    until(lambda: not {"often", "endless"} & set(held(api)), "it to be gone", 60)
     time.sleep(6)  # the scheduler looks each five seconds
     before = captures(api)
     time.sleep(4)

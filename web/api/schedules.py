@@ -60,10 +60,10 @@ class Held(BaseModel):
     fixed: bool
     cron: str
     timezone: str
-    every_s: float
+    every_s: float | None = Field(description="Null, as the two below, where it is no number: it does not run.")
     at: str
-    jitter_s: float
-    late_s: float
+    jitter_s: float | None
+    late_s: float | None
     job_id: str
     hosts: list[str]
     where: str
