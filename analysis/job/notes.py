@@ -86,8 +86,8 @@ def _alone(group: GroupReport) -> str:
         return ""
     return (
         f"{worst.unmatched:,} of {worst.collectives:,} collectives of rank {worst.rank} in {group.name} were found on "
-        "no other rank, and are left out: captures that begin or end apart, or ranks that come to them so far apart that "
-        "nobody can tell which belong together"
+        "no other rank, and are left out: captures that begin or end apart, or ranks that come to them so far apart "
+        "that nobody can tell which belong together"
     )
 
 
