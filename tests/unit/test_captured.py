@@ -112,6 +112,8 @@ def test_what_people_write() -> None:
 def test_requests_name_who_asks_and_what_is_meant() -> None:
     asked = request("start", capturing.me(), job_id="4711", hosts=["ant"], duration_ms=500, shapes=True, count=3)
     assert objection(asked) == ""
+    assert "1000 traces" in objection(request("start", "ann", job_id="4711", duration_ms=500, count=4_294_967_295))
+    assert "without a name" in objection(request("start", "ann", hosts=[""], duration_ms=500))
     assert "@" in asked.requested_by
     assert (target(asked), what(asked)) == ("job 4711; ant", "500ms, 3 times, shapes")
     forever = Request(pids=[7], hosts=["ant"], iterations=5, mode="continuous", interval_s=600)

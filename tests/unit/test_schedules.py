@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.wait import until
-from warpmeter.captures.schedules import SETTINGS, CaptureSchedule, objection, of_row, trigger, weekdays
+from warpmeter.captures.schedules import SETTINGS, CaptureSchedule, objection, of_row, runs_after, trigger, weekdays
 from warpmeter.captures.schedules import row as schedules_row
 from warpmeter.captures.wishes import Request
 from warpmeter.scheduler.schedules import Schedules, put_off_s
@@ -68,6 +68,20 @@ def test_a_schedule_that_cannot_be_meant_is_refused_with_the_reason(
     assert word in objection(wrong)
     with pytest.raises(ScheduleError, match=r"scheduler\.schedules"):
         Schedules(settings(tmp_path, wrong))
+
+
+@pytest.mark.parametrize(
+    ("when", "runs"),
+    [
+        ({"cron": "0 3 31 2 *"}, False),
+        ({"cron": "0 3 29 2 *"}, True),
+        ({"cron": "", "at": "2026-01-31T12:00:00Z"}, False),
+        ({"cron": "", "at": "2100-01-31T12:00:00Z"}, True),
+        ({"cron": "", "every_s": 3600.0}, True),
+    ],
+)
+def test_what_never_runs_is_known(when: dict[str, Any], runs: bool) -> None:
+    assert runs_after(replace(HOURLY, **when), datetime(2026, 6, 1, tzinfo=UTC)) is runs
 
 
 def test_two_schedules_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Schedules of captures: which hold, to set one, and to remove one. The scheduler acts on it within seconds."""
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from confluent_kafka import KafkaException
@@ -107,7 +107,10 @@ def held(reads: Asking) -> Any:
 def put(name: Name, new: New, who: Operator, reads: Asking, known: Known) -> Any:
     """Set a schedule, in place of the one that is called so; an operator's."""
     wanted = _wanted(name, new)
-    if why := schedules.objection(wanted):
+    why = schedules.objection(wanted)
+    if not why and not schedules.runs_after(wanted, datetime.now(UTC)):
+        why = "it would never run: its time has gone by, or there is no such day"
+    if why:
         raise HTTPException(422, [{"type": "value_error", "loc": ["body"], "msg": why}])
     _refuse_fixed(_found(reads, name))
     _tell(known, wanted, who.name, "set")

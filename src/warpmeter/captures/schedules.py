@@ -50,6 +50,15 @@ def objection(schedule: Schedule) -> str:
     return wishes.objection(request(schedule, SINCE))
 
 
+def runs_after(schedule: Schedule, now: datetime) -> bool:
+    """Whether it runs at all from `now` on: not for a time that has gone by, or a 31st of February.
+
+    Of a schedule that `objection` has nothing against.
+    """
+    found = trigger(schedule).get_next_fire_time(None, now)
+    return found is not None and found >= now
+
+
 def trigger(schedule: Schedule) -> Any:
     """When it runs, as APScheduler has it. Raises ValueError, LookupError."""
     if schedule.cron:

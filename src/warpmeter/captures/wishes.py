@@ -29,6 +29,7 @@ SLOWER: Final = 2.0
 """A traced step may take so many times what it takes else."""
 LONGEST_S: Final = 14 * 86_400
 """A continuous capture without a ceiling of its own ends then; requests and events are kept for longer."""
+MOST_TRACES: Final = 1000
 LONGEST_TRACE_MS: Final = 600_000
 _TRACING: Final = (
     "duration_ms", "iterations", "warmup_iterations", "shapes", "memory", "stacks", "flops", "modules",
@@ -63,6 +64,12 @@ def objections(request: Request) -> Iterator[Objection]:
             f"mode {mode!r} is none: trace or continuous",
         ),
         (not _has_target(request), "job_id", "it names no target: a job, hosts, or pids on one host"),
+        ("" in request.hosts, "hosts", "a host without a name is none"),
+        (
+            request.count > MOST_TRACES,
+            "count",
+            f"at most {MOST_TRACES} traces; a continuous capture goes on for longer",
+        ),
         (bool(request.pids) and len(request.hosts) != 1, "pids", "pids are of one host: name it, and no other"),
         (bool(request.duration_ms) == bool(request.iterations), much, "give either a duration or iterations"),
         (
