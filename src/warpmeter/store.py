@@ -6,6 +6,7 @@ A client serialises its calls, so each thread takes its own: `client(store)` kee
 import logging
 import re
 import threading
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +19,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalErr
 from warpmeter import tokens
 from warpmeter.settings import Store
 
-__all__ = ["Client", "ClickHouseError", "ONE_BLOCK", "cause", "client", "connect", "folder", "reason"]
+__all__ = ["Client", "ClickHouseError", "ONE_BLOCK", "cause", "client", "connect", "folder", "reason", "release"]
 
 # The whole insert is one block, so that a replay is the very same one; and a token goes on to the views.
 # https://clickhouse.com/docs/operations/settings/settings
@@ -40,6 +41,8 @@ ONE_BLOCK: Final[Mapping[str, int]] = {
 
 IN_MEMORY: Final = ("", "memory", ":memory:")
 _clients = threading.local()
+_open: "weakref.WeakKeyDictionary[Client, str]" = weakref.WeakKeyDictionary()
+"""Every thread's clients, each with its DSN."""
 logging.getLogger("clickhouse_connect").addHandler(logging.NullHandler())  # its errors are raised as well
 
 
@@ -82,9 +85,21 @@ def folder(store: Store) -> Path | None:
 def client(store: Store, patience_s: int | None = None) -> Client:
     """This thread's client of `store`, made at first use; `patience_s` as for `connect`."""
     kept: dict[tuple[Store, int | None], Client] = _clients.__dict__.setdefault("kept", {})
-    if (store, patience_s) not in kept:
-        kept[store, patience_s] = connect(store, patience_s=patience_s)
-    return kept[store, patience_s]
+    found = kept.get((store, patience_s))
+    if found is None or found not in _open:
+        found = kept[store, patience_s] = connect(store, patience_s=patience_s)
+        _open[found] = store.dsn
+    return found
+
+
+def release(store: Store) -> None:
+    """Close the clients that threads have of `store`, whichever database: an engine in this process ends with its last.
+
+    For who knows that none of them is at work; a thread that asks again gets a new one.
+    """
+    for found in [each for each, dsn in list(_open.items()) if dsn == store.dsn]:
+        del _open[found]
+        found.close()
 
 
 def reason(error: Exception) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from warpmeter import migrate
 from warpmeter.settings import Store
-from warpmeter.store import Client, connect
+from warpmeter.store import Client, connect, release
 
 
 @pytest.fixture(scope="module")
@@ -18,6 +18,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     store = Store(dsn=f"chdb://{tmp_path_factory.mktemp('engine')}")
     with closing(connect(store, database="default")):
         yield store
+        release(store)  # of threads that asked it for an application
 
 
 @pytest.fixture

@@ -173,8 +173,14 @@ def idle_s(samples: list[Row]) -> float:
     return sum(PERIOD_S for sample in samples if sample["gpu_util_permille"] < 50)
 
 
+class Rounded(float):
+    """A value that is told to three decimals: of one that lies half way either will do."""
+
+
 def near(found: Any, expected: Any) -> bool:
     """Equal, floats within a part in a million."""
+    if isinstance(expected, Rounded) and found is not None:
+        return bool(abs(found - expected) < 0.00051 and round(found, 3) == found)
     if isinstance(expected, list | tuple):
         return len(found) == len(expected) and all(map(near, found, expected))
     if isinstance(expected, float) and found is not None:
@@ -229,7 +235,7 @@ def _heatmap(fleet: Fleet, step: int) -> list[tuple[Any, ...]]:
         starts = [fleet.since // step * step + step * number for number in range(steps)]
         within = ([s for s in samples if start <= s["ts"] < start + step] for start in starts)
         means = [mean(of(some, "tensor_active_permille", 0.001)) for some in within]
-        rows.append((host, gpu, [None if value is None else round(value, 3) for value in means]))
+        rows.append((host, gpu, [None if value is None else Rounded(value) for value in means]))
     return rows
 
 
