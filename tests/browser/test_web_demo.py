@@ -114,6 +114,13 @@ def launched(page: Page) -> None:
     expect(going.get_by_role("link", name="Analyze")).to_be_visible(timeout=2 * SLOW_MS)
 
 
+def operators_drawn(page: Page) -> None:
+    """The table of operators, which is fetched when it is seen, has what PyTorch ran."""
+    operators = page.get_by_role("region", name="Operators")
+    operators.scroll_into_view_if_needed()
+    expect(operators).to_contain_text("aten::", timeout=SLOW_MS)
+
+
 def test_from_the_fleet_to_the_kernel_in_four_clicks(tab: Visit) -> None:
     page = tab.page
     tab.open("/?jobs.search=" + JOB)
@@ -124,7 +131,7 @@ def test_from_the_fleet_to_the_kernel_in_four_clicks(tab: Visit) -> None:
     tab.shot("launched")
     page.locator(".wm-going").get_by_role("link", name="Analyze").click()
     page.wait_for_url(re.compile("/analyze"))
-    expect(page.locator("main")).to_contain_text("aten::", timeout=SLOW_MS)
+    operators_drawn(page)
     page.get_by_role("link", name=re.compile("Timeline|View")).first.click()
     page.wait_for_url(re.compile("/timeline"))
     expect(page.locator("canvas").first).to_be_visible(timeout=SLOW_MS)
@@ -142,10 +149,15 @@ def test_the_same_path_by_keys_alone(tab: Visit) -> None:
     launched(page)
     press(page, page.locator(".wm-going").get_by_role("link", name="Analyze"))
     page.wait_for_url(re.compile("/analyze"))
-    expect(page.locator("main")).to_contain_text("aten::", timeout=SLOW_MS)
+    operators_drawn(page)
     press(page, page.get_by_role("link", name=re.compile("Timeline|View")).first)
     page.wait_for_url(re.compile("/timeline"))
     expect(page.locator("canvas").first).to_be_visible(timeout=SLOW_MS)
+
+
+FOCUSED = """(each) => each === document.activeElement
+    || document.activeElement.role === 'gridcell' && document.activeElement.contains(each)"""
+"""A cell of a grid does what its link does."""
 
 
 def press(page: Page, target: object, most: int = 400) -> None:
@@ -153,7 +165,7 @@ def press(page: Page, target: object, most: int = 400) -> None:
     element = target.element_handle(timeout=SLOW_MS)  # type: ignore[attr-defined]
     for _ in range(most):
         page.keyboard.press("Tab")
-        if element.evaluate("(each) => each === document.activeElement"):
+        if element.evaluate(FOCUSED):
             page.keyboard.press("Enter")
             return
     raise AssertionError(f"{element.evaluate('(each) => each.outerHTML')} is not reached by Tab")

@@ -111,7 +111,7 @@ def test_one_attaches_and_detaches_and_a_wrong_word_is_told_at_its_field(tab: Vi
     page.get_by_label("Every").fill("1s")
     button(page, "Attach")
     going = page.locator(".wm-going")
-    expect(going).to_contain_text("captured")
+    expect(going).to_contain_text("captured", timeout=120_000)
     button(page, "Detach")
     expect(going).to_contain_text("detached after", timeout=120_000)
 

@@ -104,7 +104,9 @@ export default {
     async turn() {
       let { capture } = chosen(["capture"]);
       if (!capture) {
+        const before = this.following;
         const running = await ask("/api/v1/captures", { job: this.job, state: "running", limit: 1 }).catch(() => ({ data: [] }));
+        if (chosen(["capture"]).capture || this.following !== before) return; // one was launched meanwhile
         capture = running.data[0]?.capture_id;
       }
       if (capture !== this.following) this.begin(capture);
