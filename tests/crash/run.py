@@ -13,7 +13,7 @@ from tests.crash.plan import Fault
 from tests.crash.world import Ended, World
 
 TICK_S: Final = 0.02
-LEAST_UNDER_FAULTS: Final = 0.1
+LEAST_UNDER_FAULTS: Final = 0.25
 """At least this share of the rows must land while faults go on: a consumer that only recovers at the end is none."""
 
 Tell = Callable[[str], None]

@@ -60,6 +60,7 @@ def test_a_member_that_sleeps_past_its_session_inserts_nothing_that_others_took_
             at.feed.good(100)
             at.table.reaches(at.feed.sent, other, within_s=SLOW_S)
             if others_end:
+                until(lambda: not status.pending(at.settings), "all to be settled: a stop has nothing left", SLOW_S)
                 assert other.stop(20) == 0
         at.feed.good(100)
         at.table.reaches(at.feed.sent, sleeper if others_end else other, within_s=SLOW_S)
