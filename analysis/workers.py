@@ -4,13 +4,16 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from multiprocessing.resource_tracker import ensure_running
 from multiprocessing.sharedctypes import RawArray
 from pathlib import Path
-from threading import Thread
+from threading import Thread, current_thread, main_thread
+from types import FrameType
 from typing import Any, Final, Generic, TypeVar
 
 from warpmeter.analysis.read import TraceError
@@ -89,95 +92,139 @@ def _attempt(task: Task[Result], file: str, progress: Progress) -> Result | Fail
         return Failed(file, f"{file}: fault of warpmeter ({said}); WARPMETER_DEBUG=1 shows where, please report it")
 
 
-_shared: dict[str, Any] = {}
-
-
-def _begin(counters: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+def _serve(pipe: Connection, task: Task[Result], counters: Any) -> None:
+    """A worker's life: a file's index and name come in, its result goes out, until nobody asks any more."""
     Thread(target=_end_with_parent, daemon=True).start()
-    _shared["counters"] = counters
+    while True:
+        try:
+            index, file = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(_attempt(task, file, partial(_count, counters, index)))
 
 
 def _end_with_parent() -> None:
-    """A pool's worker waits for ever for work of a parent that was killed."""
+    """A worker that is in the midst of a file does not see that its parent was killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
         os._exit(1)
 
 
-def _job(task: Task[Result], index: int, file: str) -> Result | Failed:
-    counters = _shared["counters"]
-
-    def progress(done: int, whole: int) -> None:
-        counters[2 * index], counters[2 * index + 1] = done, whole
-
-    return _attempt(task, file, progress)
+def _count(counters: Any, index: int, done: int, whole: int) -> None:
+    counters[2 * index], counters[2 * index + 1] = done, whole
 
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Processes that are started here begin with Ctrl-C held back, until `_begin` lets it end them in silence."""
+    """Ctrl-C waits: a worker that is half started would end with a traceback of its own.
+
+    Workers begin, and stay, deaf to it: the parent ends them. The mask that they inherit does not keep the interrupt
+    from this thread: the kernel hands it to any thread, and Python then raises it in the main one.
+    """
+    ensure_running()  # started together with the first worker, multiprocessing's tracker would lift the mask
+    held: list[tuple[int, FrameType | None]] = []
+    main = current_thread() is main_thread()
+    before = signal.getsignal(signal.SIGINT)
+    if main:
+        signal.signal(signal.SIGINT, lambda number, frame: held.append((number, frame)))
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        if main:
+            signal.signal(signal.SIGINT, before)
+        if held and callable(before):
+            before(*held[0])
+
+
+@dataclass
+class _Worker:
+    """A process, the end of its pipe that is ours, and the file that it is at."""
+
+    process: SpawnProcess
+    pipe: Connection
+    index: int | None = None
+
+    def end(self) -> None:
+        self.pipe.close()
+        self.process.kill()
+        self.process.join()
 
 
 class _Pool(Generic[Result]):
-    """Worker processes; at most two files a worker are handed out, so results never pile up unread."""
+    """Worker processes with a pipe each, one file at a time, so results never pile up unread.
+
+    Not concurrent.futures: all its workers write to one pipe that its parent holds open as well, so a worker that is
+    killed within a result leaves the parent waiting for the rest for ever.
+    """
 
     def __init__(self, files: Sequence[str], task: Task[Result], told: Callable[[int, int, int], None]) -> None:
         self._files, self._task, self._told = files, task, told
+        self._context = multiprocessing.get_context("spawn")  # forking a process with threads may hang
         self._counters = RawArray("q", 2 * len(files))
-        self._workers = processes(files)
-        self._running: dict[Future[Result | Failed], int] = {}
+        self._most = processes(files)
+        self._waiting = list(range(len(files)))
+        self._workers: list[_Worker] = []
 
     def results(self) -> Iterator[tuple[int, Result | Failed]]:
-        waiting = list(range(len(self._files)))
-        while waiting:
-            broken: list[int] = []
-            with self._pool() as pool:
-                yield from self._drain(pool, waiting, broken)
-            waiting = broken + waiting if len(broken) > 1 else waiting
-            if len(broken) == 1:
-                yield broken[0], self._killed(broken[0])
-            self._workers = 1 if broken else self._workers
-
-    def _pool(self) -> ProcessPoolExecutor:
-        context = multiprocessing.get_context("spawn")  # forking a process with threads may hang
-        return ProcessPoolExecutor(self._workers, context, _begin, (self._counters,))
-
-    def _drain(
-        self, pool: ProcessPoolExecutor, waiting: list[int], broken: list[int]
-    ) -> Iterator[tuple[int, Result | Failed]]:
-        """Until nothing is left, or a worker was killed: what was under way then is `broken`."""
         try:
-            while (waiting and not broken) or self._running:
-                while waiting and not broken and len(self._running) < self._workers + (self._workers > 1):
-                    index = waiting.pop(0)
-                    with _uninterrupted():
-                        future = pool.submit(_job, self._task, index, self._files[index])
-                    self._running[future] = index
-                for done in wait(self._running, POLL_S, FIRST_COMPLETED).done:
-                    index = self._running.pop(done)
-                    if isinstance(done.exception(), BrokenProcessPool):
-                        broken.append(index)
+            while self._waiting or self._at_work():
+                self._hand_out()
+                for worker in self._heard():
+                    index = worker.index
+                    assert index is not None
+                    try:
+                        found = worker.pipe.recv()
+                    except (EOFError, OSError):
+                        yield from self._lost(worker, index)
                     else:
-                        yield index, done.result()
+                        worker.index = None
+                        yield index, found
                 self._tell()
         finally:
-            for each in self._running:
-                each.cancel()
+            for worker in self._workers:
+                worker.end()
+
+    def _at_work(self) -> list[_Worker]:
+        return [worker for worker in self._workers if worker.index is not None]
+
+    def _hand_out(self) -> None:
+        """Work for all that have none; one more process while there is more to do than hands."""
+        while self._waiting and len(self._at_work()) < self._most:
+            idle = next((worker for worker in self._workers if worker.index is None), None) or self._start()
+            idle.index = self._waiting.pop(0)
+            with suppress(OSError):  # killed while it had nothing to do: told as the loss of this file
+                idle.pipe.send((idle.index, self._files[idle.index]))
+
+    def _start(self) -> _Worker:
+        with _uninterrupted():
+            ours, theirs = self._context.Pipe()
+            process = self._context.Process(target=_serve, args=(theirs, self._task, self._counters), daemon=True)
+            process.start()
+            theirs.close()  # its death is then the end of the pipe
+            worker = _Worker(process, ours)
+            self._workers.append(worker)
+        return worker
+
+    def _heard(self) -> list[_Worker]:
+        ready = wait([worker.pipe for worker in self._at_work()], POLL_S)
+        return [worker for worker in self._workers if worker.pipe in ready]
+
+    def _lost(self, worker: _Worker, index: int) -> Iterator[tuple[int, Failed]]:
+        """A worker was killed. Where it was not alone, others may have taken the memory: its file is tried alone."""
+        worker.end()
+        self._workers.remove(worker)
+        if self._most == 1:
+            file = self._files[index]
+            yield index, Failed(file, f"{file}: the process that read it was killed, most likely for want of memory")
+        else:
+            self._most = 1
+            self._waiting.append(index)
 
     def _tell(self) -> None:
         for index in range(len(self._files)):
             done, whole = self._counters[2 * index : 2 * index + 2]
             if whole:
                 self._told(index, done, whole)
-
-    def _killed(self, index: int) -> Failed:
-        file = self._files[index]
-        return Failed(file, f"{file}: the process that read it was killed, most likely for want of memory")

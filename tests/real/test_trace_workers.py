@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Timer
 
 import msgspec
 import pytest
@@ -65,6 +66,22 @@ def test_what_happens_to_one_file_is_its_own(files: list[str]) -> None:
     assert "fault of warpmeter (ZeroDivisionError: in a test)" in reasons.pop("fault")
     assert "was killed, most likely for want of memory" in reasons.pop("killed")
     assert reasons == {}
+
+
+def large_and_killed(file: str, _progress: Callable[[int, int], None]) -> bytes:
+    """A result longer than a pipe holds, and a death that comes within its writing or close to it."""
+    delay_s = float(Path(file).read_text())
+    Timer(delay_s, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+    return bytes(64 << 20)
+
+
+def test_a_worker_killed_within_its_result_keeps_nobody_waiting(tmp_path: Path) -> None:
+    files = [tmp_path / f"{place}.json" for place in range(8)]
+    for place, file in enumerate(files):
+        file.write_text(f"{0.005 * place:.3f}")
+    found = dict(work([str(file) for file in files], large_and_killed))
+    assert sorted(found) == list(range(8))
+    assert all(len(each) == 64 << 20 for each in found.values() if not isinstance(each, Failed))
 
 
 def test_ranks_are_analysed_in_processes_and_joined(tmp_path: Path) -> None:
