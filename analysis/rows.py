@@ -1,4 +1,4 @@
-"""A report as rows of the tables `trace_…` (sql/migrations/0005_traces.sql, 0007_trace_parts.sql), column by column.
+"""A report as rows of the tables `trace_…` (sql/migrations/0005_traces.sql and later ones), column by column.
 
     rows(material, report)      # all tables but trace_collectives, whose figures need the other ranks
     collectives(extracts, …)    # trace_collectives, for each rank
@@ -14,6 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from warpmeter.analysis.breakdown import Breakdown
+from warpmeter.analysis.findings import Finding, job_findings
+from warpmeter.analysis.job import RankExtract, job
 from warpmeter.analysis.memory import DeviceMemory
 from warpmeter.analysis.report import SCHEMA_VERSION, Material, RankReport
 from warpmeter.analysis.roofline import OperatorRate
@@ -87,6 +89,18 @@ def rows(on: Material, report: RankReport) -> Tables:
     return {**{name: columns(found) for name, found in tables.items()}, "trace_timeline": timeline(on.trace, began)}
 
 
+def together(extracts: Sequence[RankExtract]) -> Mapping[str, Any]:
+    """What every one of these ranks' rows in trace_ranks says of all of them together; nothing for a single one."""
+    if len(extracts) < 2:
+        return {}
+    found = job_findings(job(extracts))
+    return {"job_findings": _said(found), "job_advice": [each.advice for each in found]}
+
+
+def _said(found: Sequence[Finding]) -> list[tuple[str, str, float, str, int]]:
+    return [(each.id, each.text, float(each.value), each.unit, each.cost_ns) for each in found]
+
+
 def columns(found: Sequence[Mapping[str, Any]]) -> list[Group]:
     """Rows, all with the same names, as one group of columns; none for no rows."""
     return [{name: [row[name] for row in found] for name in found[0]}] if found else []
@@ -125,7 +139,7 @@ def _rank(trace: Trace, report: RankReport) -> dict[str, Any]:
         "memory_reserved_bytes": max(
             (each.peak_reserved_bytes for each in _gpus(report) if each.peak_reserved_bytes is not None), default=None
         ),
-        "findings": [(each.id, each.text, float(each.value), each.unit, each.cost_ns) for each in report.findings],
+        "findings": _said(report.findings),
         "advice": [each.advice for each in report.findings],
         "notes": list(report.notes),
     }

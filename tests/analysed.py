@@ -51,10 +51,13 @@ def load(client: Client, store: Store, capture: str, of: Analysed, *, told: bool
     begun = landing.begin(client, capture, "4711")
     extracts = [each for _, _, each in of.ranks]
     met = collectives(extracts, [on.trace.epoch_ns + rows.began_ns(on.trace) for on, _, _ in of.ranks])
+    together = {name: [value] for name, value in rows.together(extracts).items()}
     puts = []
     for place, ((on, about, _), own) in enumerate(zip(of.ranks, met, strict=True)):
         called = "" if told else f"ant/{place}"
         process = Process(about.rank if told else 0, "ant", told, rows.captured_at_ns(on.trace), called)
-        tables: landing.Tables = {**rows.rows(on, about), "trace_collectives": [own]}
+        found = rows.rows(on, about)
+        rank = [{**found["trace_ranks"][0], **together}]
+        tables: landing.Tables = {**found, "trace_ranks": rank, "trace_collectives": [own]}
         puts.append(landing.put(client, store, begun, process, tables))
     landing.publish(client, store, begun, puts, lambda _: None)

@@ -123,9 +123,10 @@ class Loading:
         ranks = sorted(self._waiting(), key=lambda each: (each.process.rank, each.extract.file))
         landing.refuse_doubled((each.process, each.extract.file) for each in ranks)
         load = landing.begin(self._client, self._target.capture or named(given, ranks), self._target.job_id)
-        met = collectives([each.extract for each in ranks], [each.began_ns for each in ranks])
-        workload = self._job_name()
-        found = ((each.process, _tables(each, own, workload)) for each, own in zip(ranks, met, strict=True))
+        extracts = [each.extract for each in ranks]
+        met = collectives(extracts, [each.began_ns for each in ranks])
+        workload, together = self._job_name(), rows.together(extracts)
+        found = ((each.process, _tables(each, own, workload, together)) for each, own in zip(ranks, met, strict=True))
         puts = landing.put_all(self._client, self._target.store, load, found)
         return landing.publish(self._client, self._target.store, load, puts)
 
@@ -144,14 +145,16 @@ class Loading:
         return str(found[0][0])
 
 
-def _tables(waiting: Waiting, met: Mapping[str, Any], workload: str) -> landing.Tables:
+def _tables(waiting: Waiting, met: Mapping[str, Any], workload: str, together: Mapping[str, Any]) -> landing.Tables:
     with waiting.path.open("rb") as file:
         pickle.load(file)
         tables: dict[str, list[dict[str, Any]]] = pickle.load(file)
     for table in ("trace_ranks", "trace_kernels"):
         for group in tables[table]:
             group["workload"] = [own or workload for own in group["workload"]]
-    return {**tables, "trace_collectives": [met]}
+    (rank,) = tables["trace_ranks"]
+    whole = {**rank, **{name: [value] for name, value in together.items()}}
+    return {**tables, "trace_ranks": [whole], "trace_collectives": [met]}
 
 
 def named(given: Sequence[str], ranks: Sequence[Waiting]) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Response
 
-from warpmeter.web import analysed, findings, paging
+from warpmeter.web import analysed, paging
 from warpmeter.web.analysed import Shown
 from warpmeter.web.answers import Answers
 from warpmeter.web.api import analysis_rows as rows
@@ -112,11 +112,8 @@ def _sum(data: list[dict[str, Any]], name: str) -> float | None:
 @router.get(f"{AT}/findings", response_model=rows.Findings, responses=ERRORS)
 def said(reads: Asking, answers: Answers, shown: Trace) -> Response:
     """What stands out and what to do, what concerns most time first; between the ranks, where all are looked at."""
-    found, _ = paging.rows(reads, "capture_findings", **shown.parameters())
-    if not shown.process:
-        late, _ = paging.rows(reads, "capture_late_ranks", capture_id=shown.capture_id)
-        found += findings.between_ranks(paging.rows(reads, "capture_processes", capture_id=shown.capture_id)[0], late)
-    return answers.json({"data": sorted(found, key=lambda row: (-row["cost_seconds"], row["id"]))}, lasting=True)
+    data, _ = paging.rows(reads, "capture_findings", **shown.parameters())
+    return answers.json({"data": data}, lasting=True)
 
 
 @router.get(f"{AT}/stragglers", response_model=rows.Stragglers, responses=ERRORS)

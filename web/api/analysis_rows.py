@@ -144,8 +144,8 @@ class Finding(BaseModel):
     value: float
     unit: str = Field(examples=["ratio"])
     cost_seconds: float
-    worst_rank: int | None
-    ranks: int = Field(description="On how many of the ranks.")
+    worst_rank: int | None = Field(description="null for what stands out between the ranks.")
+    ranks: int = Field(description="On how many of the ranks; of those together, where it is between them.")
 
 
 class Findings(BaseModel):
