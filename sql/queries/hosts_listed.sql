@@ -25,4 +25,4 @@ ORDER BY
     if({descending:UInt8} = 1, {sort:Identifier}, NULL) DESC NULLS LAST,
     host
 LIMIT {limit:UInt32} OFFSET {offset:UInt32}
-SETTINGS exact_rows_before_limit = 1
+SETTINGS exact_rows_before_limit = 1, optimize_aggregation_in_order = 1

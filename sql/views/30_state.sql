@@ -51,6 +51,7 @@ SELECT
     gone.why AS why,
     first_at AS first_seen_at,
     last_at AS last_seen_at,
+    last.period_ms AS period_ms,
     CAST(last.job_ids, 'Array(String)') AS job_ids,
     last.gpu_util_permille / 1000 AS gpu_util,
     last.sm_active_permille / 1000 AS sm_active,
@@ -137,12 +138,15 @@ CREATE OR REPLACE VIEW {{ name("hosts") }} {{ on_cluster }} AS
 SELECT
     seen.host AS host,
     multiIf(
-        {{ silent("seen.last_at", "seen.period_ms") }}, 'silent',
+        {{ silent("last_seen_at", "greatest(last.period_ms, devices.period_ms)") }}, 'silent',
         problems.failing > 0 OR devices.gpus_gone > 0, 'failing',
         'ok'
     ) AS state,
-    seen.first_at AS first_seen_at,
-    seen.last_at AS last_seen_at,
+    multiIf(
+        devices.gpus = 0, machine.first_at, machine.last_at = toDateTime64(0, 3, 'UTC'), devices.first_at,
+        least(machine.first_at, devices.first_at)
+    ) AS first_seen_at,
+    greatest(machine.last_at, devices.last_at) AS last_seen_at,
     toString(last.agent_version) AS agent_version,
     toString(last.kernel) AS kernel,
     last.uptime_s AS uptime_s,
@@ -170,25 +174,27 @@ SELECT
     panels.storage_bytes_per_s AS storage_bytes_per_s
 FROM
 (
-    SELECT host, min(first) AS first_at, max(latest_at) AS last_at, max(period) AS period_ms
-    FROM
-    (
-        SELECT host, min(host_last.first_at) AS first, max(host_last.last_at) AS latest_at, argMaxMerge(latest).period_ms AS period
-        FROM {{ name("host_last") }} AS host_last GROUP BY host
-        UNION ALL
-        SELECT host, min(gpu_last.first_at), max(gpu_last.last_at), argMaxMerge(latest).period_ms
-        FROM {{ name("gpu_last") }} AS gpu_last GROUP BY host
-    )
-    GROUP BY host
+    SELECT host FROM {{ name("host_last") }}
+    UNION DISTINCT
+    SELECT host FROM {{ name("gpu_last") }}
 ) AS seen
 LEFT JOIN
 (
-    SELECT host, argMaxMerge(latest) AS last FROM {{ name("host_last") }} GROUP BY host
+    SELECT
+        host,
+        min(host_last.first_at) AS first_at,
+        max(host_last.last_at) AS last_at,
+        argMaxMerge(latest) AS last
+    FROM {{ name("host_last") }} AS host_last
+    GROUP BY host
 ) AS machine ON machine.host = seen.host
 LEFT JOIN
 (
     SELECT
         host,
+        min(first_seen_at) AS first_at,
+        max(last_seen_at) AS last_at,
+        max(period_ms) AS period_ms,
         count() AS gpus,
         countIf(state = 'ok') AS gpus_ok,
         countIf(state = 'gone') AS gpus_gone,

@@ -4,14 +4,14 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.browser.visits import Theme, Visit, chromium, visit
 from tests.real.up import Up, up, warpmeter
@@ -107,11 +107,17 @@ def test_a_page_draws_without_an_error_a_stranger_or_a_barrier(
         assert seen.barriers() == []
 
 
-def launched(page: Page) -> None:
-    """A capture that was asked for on the job's page, to its end."""
+def launch(page: Page, begin: Callable[[Locator], None]) -> None:
+    """Ask for a capture on the job's page until one is analysed: PyTorch drops what a busy CPU lets come too late."""
     going = page.locator(".wm-going")
-    expect(going).to_contain_text("running", timeout=SLOW_MS)
-    expect(going.get_by_role("link", name="Analyze")).to_be_visible(timeout=2 * SLOW_MS)
+    ended = going.get_by_role("link", name="Analyze").or_(going.get_by_text("cancelled_by_kineto").first)
+    for _ in range(3):
+        begin(page.locator(".wm-begin button"))
+        expect(going).to_contain_text("running", timeout=SLOW_MS)
+        expect(ended.first).to_be_visible(timeout=2 * SLOW_MS)
+        if going.get_by_role("link", name="Analyze").count():
+            return
+    raise AssertionError("three captures were dropped by PyTorch")
 
 
 def operators_drawn(page: Page) -> None:
@@ -126,8 +132,7 @@ def test_from_the_fleet_to_the_kernel_in_four_clicks(tab: Visit) -> None:
     tab.open("/?jobs.search=" + JOB)
     page.get_by_role("link", name=JOB, exact=True).first.click()
     page.wait_for_url(re.compile("/job"))
-    page.locator(".wm-begin button").click(timeout=SLOW_MS)
-    launched(page)
+    launch(page, lambda button: button.click(timeout=SLOW_MS))
     tab.shot("launched")
     page.locator(".wm-going").get_by_role("link", name="Analyze").click()
     page.wait_for_url(re.compile("/analyze"))
@@ -145,8 +150,7 @@ def test_the_same_path_by_keys_alone(tab: Visit) -> None:
     tab.open("/?jobs.search=" + JOB)
     press(page, page.get_by_role("link", name=JOB, exact=True).first)
     page.wait_for_url(re.compile("/job"))
-    press(page, page.locator(".wm-begin button"))
-    launched(page)
+    launch(page, lambda button: press(page, button))
     press(page, page.locator(".wm-going").get_by_role("link", name="Analyze"))
     page.wait_for_url(re.compile("/analyze"))
     operators_drawn(page)

@@ -78,6 +78,7 @@ class Bench:
     def once(self) -> None:
         """Every row is in once, in the raw table and in the rollup."""
         assert (self.table.rows(), self.table.distinct()) == (self.feed.sent, self.feed.sent)
+        until(lambda: self.table.rolled_up() >= self.feed.sent, "the rows to be rolled up")
         assert self.table.rolled_up() == self.feed.sent
 
     def status(self) -> tuple[dict[str, Any], float]:

@@ -28,6 +28,7 @@ class Gpu(BaseModel):
     why: str
     first_seen_at: str
     last_seen_at: str
+    period_ms: int = Field(description="How often it is sampled.")
     job_ids: list[str]
     gpu_util: float | None
     sm_active: float | None
