@@ -31,7 +31,7 @@ from tests.real.up import up
 from tests.wait import until
 
 EVERY_S: Final = 5.0
-CLIENT: Final = re.compile(r'"client_id":\s*"([0-9a-f-]+)"')
+CLIENT: Final = re.compile(r"""['"]client_id['"]:\s*['"]([0-9a-f-]+)""")
 LOOK: Final = (
     "fleet/statistics?since=-1h",
     "fleet/states",
@@ -100,7 +100,7 @@ def web(url: str, pid: int) -> Iterator[tuple[str, int]]:
     if url:
         yield url.rstrip("/"), pid
         return
-    with TemporaryDirectory(prefix="users-") as folder, up(Path(folder) / "data", ["--demo"]) as running:
+    with TemporaryDirectory(prefix="users-") as folder, up(Path(folder) / "data", ["--demo"], page=True) as running:
         until(lambda: running.value("SELECT count() FROM gpu_heatmap_1m") > 10_000, "the demo's last hour", 120)
         yield f"http://127.0.0.1:{running.web}", running.parts["web"]
 

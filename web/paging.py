@@ -4,11 +4,11 @@
 page after, null on the last. The named query of a list takes `limit`, `offset`, `sort` and `descending`.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
+import msgspec
 from fastapi import Query
 
 from warpmeter.web.reads import Reads
@@ -52,7 +52,7 @@ def by(columns: tuple[str, ...], default: str) -> Callable[..., Page]:
 
 def rows(reads: Reads, name: str, **given: object) -> tuple[list[dict[str, Any]], int]:
     """Rows of a named query as dicts, and how many there were before its LIMIT."""
-    found = json.loads(reads.json(name, form="JSON", **given))
+    found = msgspec.json.decode(reads.json(name, form="JSON", **given))
     return found["data"], found.get("rows_before_limit_at_least", found["rows"])
 
 

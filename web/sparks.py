@@ -1,9 +1,10 @@
 """Small lines of GPU utilisation for the rows of a table."""
 
-import json
 from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import quote
+
+import msgspec
 
 from warpmeter.web.reads import Reads
 from warpmeter.web.times import SUFFIX, Window
@@ -31,13 +32,13 @@ def told(window: Window) -> dict[str, Any]:
 def _lines(reads: Reads, window: Window, query: str, table: str, field: str, names: Sequence[str]) -> Lines:
     if not names:
         return {}
-    small, listed = window.spark, json.dumps(names)
+    small, listed = window.spark, msgspec.json.encode(names).decode()
     given = {
         field: listed if len(quote(listed)) <= LONGEST else "",
         "windows": f"{table}_{SUFFIX[small.tier]}",
         **small.parameters(),
     }
-    found = json.loads(reads.json(query, **given))
+    found = msgspec.json.decode(reads.json(query, **given))
     key, values = found.values()
     wanted = set(names)
     return {name: line for name, line in zip(key, values, strict=True) if name in wanted}
