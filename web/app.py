@@ -13,6 +13,7 @@ from warpmeter.settings import Settings
 from warpmeter.web import api, errors
 from warpmeter.web.capturing import Captures
 from warpmeter.web.console import Console
+from warpmeter.web.joined import Joined
 from warpmeter.web.live import Live
 from warpmeter.web.looking import Looking
 from warpmeter.web.reads import Reads
@@ -43,6 +44,7 @@ def api_app(settings: Settings, pages: App | None = None) -> FastAPI:
     if pages is not None:
         app.add_middleware(Beside, pages=pages)
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=GZIP_LEVEL)
+    app.add_middleware(Joined)
     app.add_middleware(Gate, web=settings.web, identity=app.state.identity)
     login.register(app)
     errors.register(app)
