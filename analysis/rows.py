@@ -14,8 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from warpmeter.analysis.breakdown import Breakdown
-from warpmeter.analysis.findings import Finding, job_findings
-from warpmeter.analysis.job import RankExtract, job
+from warpmeter.analysis.findings import Finding
 from warpmeter.analysis.memory import DeviceMemory
 from warpmeter.analysis.report import SCHEMA_VERSION, Material, RankReport
 from warpmeter.analysis.roofline import OperatorRate
@@ -89,11 +88,8 @@ def rows(on: Material, report: RankReport) -> Tables:
     return {**{name: columns(found) for name, found in tables.items()}, "trace_timeline": timeline(on.trace, began)}
 
 
-def together(extracts: Sequence[RankExtract]) -> Mapping[str, Any]:
-    """What every one of these ranks' rows in trace_ranks says of all of them together; nothing for a single one."""
-    if len(extracts) < 2:
-        return {}
-    found = job_findings(job(extracts))
+def together(found: Sequence[Finding]) -> Mapping[str, Any]:
+    """What every one of a job's ranks says in trace_ranks of all of them together: the job's own findings."""
     return {"job_findings": _said(found), "job_advice": [each.advice for each in found]}
 
 

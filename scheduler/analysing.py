@@ -90,7 +90,7 @@ def analyse(settings: Settings, traces: Sequence[Event], folder: Path) -> list[F
 def _loaded(target: Target, files: Sequence[str]) -> tuple[Document, str]:
     with Loading(target) as loading:
         document = capture(files, keep=loading.keep)
-        return document, said(loading.load()) if document.ranks else ""
+        return document, said(loading.load(document.findings)) if document.ranks else ""
 
 
 def _known(trace: Event) -> Known:

@@ -7,6 +7,7 @@ from pathlib import Path
 from warpmeter import landing
 from warpmeter.analysis import rows
 from warpmeter.analysis.diff import Diff, diff
+from warpmeter.analysis.findings import job_findings
 from warpmeter.analysis.job import JobReport, RankExtract, extract, job
 from warpmeter.analysis.job.rows import collectives
 from warpmeter.analysis.read import read
@@ -51,7 +52,7 @@ def load(client: Client, store: Store, capture: str, of: Analysed, *, told: bool
     begun = landing.begin(client, capture, "4711")
     extracts = [each for _, _, each in of.ranks]
     met = collectives(extracts, [on.trace.epoch_ns + rows.began_ns(on.trace) for on, _, _ in of.ranks])
-    together = {name: [value] for name, value in rows.together(extracts).items()}
+    together = {name: [value] for name, value in rows.together(job_findings(of.job)).items()}
     puts = []
     for place, ((on, about, _), own) in enumerate(zip(of.ranks, met, strict=True)):
         called = "" if told else f"ant/{place}"

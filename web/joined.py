@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from warpmeter.web.access import Role
 from warpmeter.web.api import PREFIX
 from warpmeter.web.security.gate import App, Message, Receive, Scope, Send
 
@@ -12,7 +13,7 @@ SHARED: Final = tuple(f"{PREFIX}/{name}" for name in ("fleet/", "heatmap", "seri
 HEADERS: Final = (b"accept-encoding", b"if-none-match")
 """What an answer depends on beside its address."""
 
-Key = tuple[str, bytes, tuple[tuple[bytes, bytes], ...]]
+Key = tuple[str, bytes, Role | None, tuple[tuple[bytes, bytes], ...]]
 Answer = Sequence[Message]
 
 
@@ -32,13 +33,20 @@ class Joined:
         if scope["type"] != "http" or scope["method"] != "GET" or not scope["path"].startswith(SHARED):
             await self._app(scope, receive, send)
             return
-        key = (scope["path"], scope["query_string"], tuple(pair for pair in scope["headers"] if pair[0] in HEADERS))
+        key = _key(scope)
         going = self._going.get(key)
         if going is None:
             going = self._going[key] = asyncio.create_task(_answer(self._app, scope))
             going.add_done_callback(lambda _: self._going.pop(key, None))
         for message in await asyncio.shield(going):
             await send(_own(message))
+
+
+def _key(scope: Scope) -> Key:
+    """What two requests must have in common for one answer: what one role may see, another may not."""
+    caller = scope.get("state", {}).get("caller")
+    told = tuple(pair for pair in scope["headers"] if pair[0] in HEADERS)
+    return scope["path"], scope["query_string"], caller.role if caller else None, told
 
 
 async def _answer(app: App, scope: Scope) -> Answer:

@@ -2,7 +2,7 @@
 
     with Loading(Target(store, "capture-7", job_id="42")) as loading:
         document = analysis.capture.capture(files, keep=loading.keep)
-        print(said(loading.load()))
+        print(said(loading.load(document.findings)))
 
 Each trace is turned into rows in the process that analysed it, and waits in a file of a private folder: the events of
 all ranks together may be more than fits into memory, and an embedded engine takes them from one process alone.
@@ -23,6 +23,7 @@ from typing import Any, Final, Self
 from warpmeter import landing
 from warpmeter.analysis import rows
 from warpmeter.analysis.capture import Keep
+from warpmeter.analysis.findings import Finding
 from warpmeter.analysis.job.extract import RankExtract
 from warpmeter.analysis.job.rows import collectives
 from warpmeter.analysis.report import Material, RankReport
@@ -114,10 +115,10 @@ class Loading:
         """What to do with each trace where it is analysed."""
         return partial(keep, folder=self._folder, target=self._target)
 
-    def load(self, given: Sequence[str] = ()) -> Landed:
-        """Load all that was kept. `given`: files, folders or patterns as a person wrote them; they name the capture
-        where nothing else does.
+    def load(self, findings: Sequence[Finding], given: Sequence[str] = ()) -> Landed:
+        """Load all that was kept, with what stands out between its ranks (`Document.findings`).
 
+        `given`: files, folders or patterns as a person wrote them; they name the capture where nothing else does.
         A process whose trace was not kept (it could not be analysed) stays as it was.
         """
         ranks = sorted(self._waiting(), key=lambda each: (each.process.rank, each.extract.file))
@@ -125,7 +126,7 @@ class Loading:
         load = landing.begin(self._client, self._target.capture or named(given, ranks), self._target.job_id)
         extracts = [each.extract for each in ranks]
         met = collectives(extracts, [each.began_ns for each in ranks])
-        workload, together = self._job_name(), rows.together(extracts)
+        workload, together = self._job_name(), rows.together(findings)
         found = ((each.process, _tables(each, own, workload, together)) for each, own in zip(ranks, met, strict=True))
         puts = landing.put_all(self._client, self._target.store, load, found)
         return landing.publish(self._client, self._target.store, load, puts)

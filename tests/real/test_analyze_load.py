@@ -124,8 +124,8 @@ def test_who_knows_more_of_the_processes_says_so(load: Loader, client: Client, s
     files = [str(load.folder / f"{name}.json") for name in ("a", "b", "c")]
     known = dict(zip(files, [Known("ant", called="ant/7"), Known("ant", called="ant/8"), Known("bee", 5)], strict=True))
     with Loading(Target(_store(server), "known", known=known)) as loading:
-        capture(files, keep=loading.keep)
-        landed = loading.load()
+        document = capture(files, keep=loading.keep)
+        landed = loading.load(document.findings)
     assert landed.processes == ("ant/7", "ant/8", "5")
     sql = "SELECT process, host, rank FROM trace_ranks WHERE capture_id = 'known' ORDER BY process"
     assert ask(client, sql) == [("5", "bee", 5), ("ant/7", "ant", 0), ("ant/8", "ant", 0)]

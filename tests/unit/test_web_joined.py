@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from warpmeter.web.access import Caller
 from warpmeter.web.joined import Joined
 from warpmeter.web.security.gate import Message
 
@@ -86,6 +87,7 @@ def test_who_asks_meanwhile_has_the_same_answer_and_who_asks_later_a_new_one() -
         scope(path="/api/v1/hosts"),
         scope(path="/api/v1/session"),
         scope(method="HEAD"),
+        {**scope(), "state": {"caller": Caller("eve", "viewer")}},
     ],
 )
 def test_who_asks_something_else_has_an_answer_of_their_own(other: Message) -> None:

@@ -79,7 +79,7 @@ def _loaded(wish: Wish, target: "Target", wanted: Wanted) -> Document:
         raise AnalyzeError("--load takes traces as they are: leave --step away", 2)
     with Loading(target) as loading:
         document = _captured(wish.files, wanted, loading.keep)
-        landed = loading.load(wish.files)
+        landed = loading.load(document.findings, wish.files)
     common.err.print(said(landed), markup=False, highlight=False, soft_wrap=True)
     return document
 
