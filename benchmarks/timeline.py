@@ -34,8 +34,8 @@ from tests.web_process import WebProcess
 from warpmeter import migrate, queries
 from warpmeter.settings import Settings, Store
 from warpmeter.store import Client, connect
-from warpmeter.web.reads import FORMAT
-from warpmeter.web.timelines import MOST
+from warpmeter.web.store.reads import FORMAT
+from warpmeter.web.traces.timelines import MOST
 
 EVENTS: Final = 1_700_000
 STEPS: Final = 20

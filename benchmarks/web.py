@@ -34,7 +34,7 @@ from tests.engine import EngineServer
 from warpmeter import launch, queries
 from warpmeter.settings import Metrics, Settings, Store, Web
 from warpmeter.web.app import api_app
-from warpmeter.web.reads import FORMAT, Reads
+from warpmeter.web.store.reads import FORMAT, Reads
 
 ROUNDS: Final = 20
 HEATMAP_MS: Final = 700

@@ -11,15 +11,15 @@ from fastapi.security import HTTPBearer
 from warpmeter import __version__
 from warpmeter.settings import Settings
 from warpmeter.web import api, errors
-from warpmeter.web.capturing import Captures
-from warpmeter.web.console import Console
+from warpmeter.web.captures.heard import Captures
+from warpmeter.web.captures.live import Live
+from warpmeter.web.captures.looking import Looking
 from warpmeter.web.joined import Joined
-from warpmeter.web.live import Live
-from warpmeter.web.looking import Looking
-from warpmeter.web.reads import Reads
 from warpmeter.web.security import login
 from warpmeter.web.security.gate import FORMS, App, Gate, Receive, Scope, Send
 from warpmeter.web.security.identity import Identity
+from warpmeter.web.store.console import Console
+from warpmeter.web.store.reads import Reads
 
 BEARER = HTTPBearer(auto_error=False, description="A token of web.tokens.")
 GZIP_LEVEL = 1

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from warpmeter.web.access import Role
 from warpmeter.web.api import PREFIX
+from warpmeter.web.request.access import Role
 from warpmeter.web.security.gate import App, Message, Receive, Scope, Send
 
 SHARED: Final = tuple(f"{PREFIX}/{name}" for name in ("fleet/", "heatmap", "series", "hosts", "jobs", "gpus"))

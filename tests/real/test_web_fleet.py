@@ -17,8 +17,8 @@ from tests.webworld import LONE, LOST, ODD_HOST, ODD_JOB, World, landed
 from warpmeter.schemas.metrics import METRICS, Metric
 from warpmeter.settings import Settings, Store
 from warpmeter.store import Client
-from warpmeter.web import sparks
 from warpmeter.web.api import fleet, gpus, hosts, jobs
+from warpmeter.web.store import sparks
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -16,7 +16,7 @@ from warpmeter import landing
 from warpmeter.landing import RANKS, Process
 from warpmeter.settings import Settings, Store
 from warpmeter.store import Client
-from warpmeter.web import timelines
+from warpmeter.web.traces import timelines
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -9,10 +9,10 @@ import pytest
 from warpmeter.captures.asking import request
 from warpmeter.captures.ranks import Event
 from warpmeter.settings import Settings, Traces
-from warpmeter.web.capturing import Captures, Known, processes
-from warpmeter.web.files import NoFileError, NoRangeError, asked, stored
-from warpmeter.web.live import ROUNDS, Heard, Live
-from warpmeter.web.reads import Reads
+from warpmeter.web.captures.heard import Captures, Known, processes
+from warpmeter.web.captures.live import ROUNDS, Heard, Live
+from warpmeter.web.store.reads import Reads
+from warpmeter.web.traces.files import NoFileError, NoRangeError, asked, stored
 
 
 @pytest.mark.parametrize(

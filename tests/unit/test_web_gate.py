@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tests.clock import FakeClock
 from warpmeter.settings import Token, Web
-from warpmeter.web.access import LOCAL, Caller
-from warpmeter.web.console import StatementError, checked
+from warpmeter.web.request.access import LOCAL, Caller
 from warpmeter.web.security.headers import page_policy
 from warpmeter.web.security.identity import Identified, Identity, TokenError
 from warpmeter.web.security.login import safe_next
@@ -18,6 +17,7 @@ from warpmeter.web.security.origins import cross_site, unknown_host
 from warpmeter.web.security.rates import Rates
 from warpmeter.web.security.requests import Asked, asked
 from warpmeter.web.security.sessions import COOKIE
+from warpmeter.web.store.console import StatementError, checked
 
 ANN = Token("ann", "operator", "a" * 16)
 BOB = Token("bob", "viewer", "b" * 16)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from warpmeter.web.access import Caller
 from warpmeter.web.joined import Joined
+from warpmeter.web.request.access import Caller
 from warpmeter.web.security.gate import Message
 
 PATH = "/api/v1/fleet/states"

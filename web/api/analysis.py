@@ -5,14 +5,15 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Response
 
-from warpmeter.web import analysed, paging
-from warpmeter.web.analysed import Shown
-from warpmeter.web.answers import Answers
 from warpmeter.web.api import analysis_rows as rows
-from warpmeter.web.context import Asking
-from warpmeter.web.paging import Page
-from warpmeter.web.reads import Reads
-from warpmeter.web.times import invalid
+from warpmeter.web.request import paging
+from warpmeter.web.request.context import Asking
+from warpmeter.web.request.paging import Page
+from warpmeter.web.request.times import invalid
+from warpmeter.web.store.answers import Answers
+from warpmeter.web.store.reads import Reads
+from warpmeter.web.traces import analysed
+from warpmeter.web.traces.analysed import Shown
 
 router = APIRouter(tags=["analysis"])
 

@@ -12,14 +12,14 @@ from warpmeter.captures import amounts
 from warpmeter.captures.asking import NotTakenError, request
 from warpmeter.captures.wishes import Request as Wanted
 from warpmeter.captures.wishes import objections
-from warpmeter.web import paging
-from warpmeter.web.access import Operator
 from warpmeter.web.api.listed import Capture, CapturePage, ProcessPage
-from warpmeter.web.capturing import ASKED, Captures
-from warpmeter.web.context import Asking
-from warpmeter.web.paging import Page
+from warpmeter.web.captures.heard import ASKED, Captures
+from warpmeter.web.request import paging
+from warpmeter.web.request.access import Operator
+from warpmeter.web.request.context import Asking
+from warpmeter.web.request.paging import Page
+from warpmeter.web.request.times import missing
 from warpmeter.web.security import audit
-from warpmeter.web.times import missing
 
 router = APIRouter(tags=["captures"])
 

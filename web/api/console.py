@@ -6,12 +6,12 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
-from warpmeter.web import grids
-from warpmeter.web.access import Operator
-from warpmeter.web.console import Console, StatementError
-from warpmeter.web.context import Asking
-from warpmeter.web.grids import Grid
+from warpmeter.web.request.access import Operator
+from warpmeter.web.request.context import Asking
 from warpmeter.web.security import audit
+from warpmeter.web.store import grids
+from warpmeter.web.store.console import Console, StatementError
+from warpmeter.web.store.grids import Grid
 
 router = APIRouter(tags=["sql"])
 

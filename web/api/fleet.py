@@ -7,13 +7,14 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
 from warpmeter.schemas.metrics import Metric
-from warpmeter.web import paging, series
-from warpmeter.web.access import Viewer
-from warpmeter.web.answers import Answers, told
-from warpmeter.web.context import Asking
-from warpmeter.web.known import host_or_404, job_or_404
-from warpmeter.web.reads import Reads
-from warpmeter.web.times import SUFFIX, WINDOWS_S, Asked, Tier, Window
+from warpmeter.web.request import paging
+from warpmeter.web.request.access import Viewer
+from warpmeter.web.request.context import Asking
+from warpmeter.web.request.known import host_or_404, job_or_404
+from warpmeter.web.request.times import SUFFIX, WINDOWS_S, Asked, Tier, Window
+from warpmeter.web.store import series
+from warpmeter.web.store.answers import Answers, told
+from warpmeter.web.store.reads import Reads
 
 router = APIRouter(tags=["fleet"])
 

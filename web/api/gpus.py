@@ -5,12 +5,12 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
 
-from warpmeter.web import paging
-from warpmeter.web.access import Viewer
-from warpmeter.web.answers import Answers, told
-from warpmeter.web.context import Asking
-from warpmeter.web.known import host_or_404
-from warpmeter.web.paging import Page
+from warpmeter.web.request import paging
+from warpmeter.web.request.access import Viewer
+from warpmeter.web.request.context import Asking
+from warpmeter.web.request.known import host_or_404
+from warpmeter.web.request.paging import Page
+from warpmeter.web.store.answers import Answers, told
 
 router = APIRouter(tags=["gpus"])
 

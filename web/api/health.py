@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from warpmeter import __version__, store
-from warpmeter.web.context import Asking
+from warpmeter.web.request.context import Asking
 
 router = APIRouter(tags=["health"])
 

@@ -6,14 +6,15 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
 
-from warpmeter.web import paging, sparks
-from warpmeter.web.access import Viewer
-from warpmeter.web.answers import Answering, Answers, told
-from warpmeter.web.context import Asking
-from warpmeter.web.known import job_or_404
-from warpmeter.web.paging import Page
-from warpmeter.web.reads import Reads
-from warpmeter.web.times import SUFFIX, WINDOWS_S, Asked, Window, missing
+from warpmeter.web.request import paging
+from warpmeter.web.request.access import Viewer
+from warpmeter.web.request.context import Asking
+from warpmeter.web.request.known import job_or_404
+from warpmeter.web.request.paging import Page
+from warpmeter.web.request.times import SUFFIX, WINDOWS_S, Asked, Window, missing
+from warpmeter.web.store import sparks
+from warpmeter.web.store.answers import Answering, Answers, told
+from warpmeter.web.store.reads import Reads
 
 router = APIRouter(tags=["jobs"])
 one = APIRouter(tags=["jobs"])

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
 from warpmeter.schemas.metrics import METRICS, Kind
-from warpmeter.web.access import Viewer
-from warpmeter.web.answers import Answers, told
-from warpmeter.web.times import invalid
+from warpmeter.web.request.access import Viewer
+from warpmeter.web.request.times import invalid
+from warpmeter.web.store.answers import Answers, told
 
 router = APIRouter(tags=["metrics"])
 

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request
 
 from warpmeter.captures.asking import NotTakenError
 from warpmeter.web.api.listed import Profilable
-from warpmeter.web.looking import Looked, Looking
-from warpmeter.web.times import missing
+from warpmeter.web.captures.looking import Looked, Looking
+from warpmeter.web.request.times import missing
 
 router = APIRouter(tags=["captures"])
 RESPONSES: Final[dict[int | str, dict[str, Any]]] = {

@@ -11,11 +11,11 @@ from pydantic import BaseModel, Field
 
 from warpmeter import queries
 from warpmeter.store import ClickHouseError, cause, code
-from warpmeter.web import grids
-from warpmeter.web.access import Viewer
-from warpmeter.web.context import Asking
-from warpmeter.web.grids import Form, Grid
-from warpmeter.web.times import invalid
+from warpmeter.web.request.access import Viewer
+from warpmeter.web.request.context import Asking
+from warpmeter.web.request.times import invalid
+from warpmeter.web.store import grids
+from warpmeter.web.store.grids import Form, Grid
 
 router = APIRouter(tags=["queries"])
 

@@ -12,12 +12,12 @@ from warpmeter.captures import amounts, schedules
 from warpmeter.captures.asking import NotTakenError
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Schedule
-from warpmeter.web.access import Operator
 from warpmeter.web.api.captures import AWAY, Count, Known, Length, Text
-from warpmeter.web.context import Asking
-from warpmeter.web.reads import Reads
+from warpmeter.web.request.access import Operator
+from warpmeter.web.request.context import Asking
+from warpmeter.web.request.times import missing
 from warpmeter.web.security import audit
-from warpmeter.web.times import missing
+from warpmeter.web.store.reads import Reads
 
 router = APIRouter(tags=["schedules"])
 

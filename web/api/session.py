@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from warpmeter.web.access import Role, Viewer
+from warpmeter.web.request.access import Role, Viewer
 from warpmeter.web.security.identity import AMBIENT, By, Identity
 
 router = APIRouter(tags=["session"])

@@ -10,13 +10,13 @@ from pydantic import BaseModel, Field
 
 from warpmeter import __version__
 from warpmeter.store import ClickHouseError, cause, code
-from warpmeter.web import timelines
-from warpmeter.web.answers import NotThere
-from warpmeter.web.context import Asking
-from warpmeter.web.reads import Reads
-from warpmeter.web.timeline_event import Event, event
-from warpmeter.web.timelines import NoTimelineError, Shown, captured, joined
-from warpmeter.web.times import invalid, missing
+from warpmeter.web.request.context import Asking
+from warpmeter.web.request.times import invalid, missing
+from warpmeter.web.store.answers import NotThere
+from warpmeter.web.store.reads import Reads
+from warpmeter.web.traces import timelines
+from warpmeter.web.traces.event import Event, event
+from warpmeter.web.traces.timelines import NoTimelineError, Shown, captured, joined
 
 router = APIRouter(
     tags=["timeline"],

@@ -8,11 +8,12 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
 from warpmeter.captures.ranks import Rank
-from warpmeter.web import files, paging
 from warpmeter.web.api.captures import Known
-from warpmeter.web.context import Configured
-from warpmeter.web.paging import Page
-from warpmeter.web.times import missing
+from warpmeter.web.request import paging
+from warpmeter.web.request.context import Configured
+from warpmeter.web.request.paging import Page
+from warpmeter.web.request.times import missing
+from warpmeter.web.traces import files
 
 router = APIRouter(tags=["traces"])
 

@@ -58,7 +58,7 @@ class Listing:
 
 
 class Table(Panel, component="listing.js"):
-    """Rows of a list that pages as `web/paging.py` does; `follows` are parameters of the address that filter it."""
+    """Rows of a list in pages (`web/request/paging.py`); `follows` are parameters of the address that filter it."""
 
     def __init__(self, listing: Listing, follows: Sequence[str] = ()) -> None:
         super().__init__(listing.source, listing.title, follows)

@@ -4,7 +4,7 @@ No line has a token, a cookie, or the part of an address behind `?`.
 """
 
 from warpmeter import log
-from warpmeter.web.access import Caller
+from warpmeter.web.request.access import Caller
 
 _LONGEST = 500
 

@@ -1,7 +1,7 @@
 """The gate before API and pages: every request and every websocket passes it, NiceGUI's among them.
 
 In this order: is the name ours, who asks, is another site behind it, how often, how large. Then the application, which
-asks for the role (`warpmeter.web.access`); then the headers that every answer has.
+asks for the role (`warpmeter.web.request.access`); then the headers that every answer has.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 
 from warpmeter import log
 from warpmeter.settings import Web
-from warpmeter.web.access import Caller
+from warpmeter.web.request.access import Caller
 from warpmeter.web.security import audit, headers, observed, origins
 from warpmeter.web.security.identity import AMBIENT, CSRF_HEADER, Identified, Identity
 from warpmeter.web.security.rates import Rates

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from warpmeter.clock import Clock, SystemClock
 from warpmeter.settings import Token, Web
-from warpmeter.web.access import LOCAL, Caller, Role
+from warpmeter.web.request.access import LOCAL, Caller, Role
 from warpmeter.web.security.requests import Asked
 from warpmeter.web.security.sessions import COOKIE, Known, Sessions
 

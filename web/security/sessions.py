@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from warpmeter.clock import Clock, SystemClock
-from warpmeter.web.access import Caller
+from warpmeter.web.request.access import Caller
 
 COOKIE: Final = "warpmeter_session"
 

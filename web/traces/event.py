@@ -5,8 +5,8 @@ from typing import Any, Final
 import msgspec
 from pydantic import BaseModel, Field
 
-from warpmeter.web.reads import Reads
-from warpmeter.web.timelines import Shown
+from warpmeter.web.store.reads import Reads
+from warpmeter.web.traces.timelines import Shown
 
 GPU: Final = ("kernel", "memcpy", "memset")
 

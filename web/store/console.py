@@ -13,7 +13,7 @@ from functools import cache
 from typing import Final
 
 from warpmeter import store
-from warpmeter.web.reads import FORMAT, Reads
+from warpmeter.web.store.reads import FORMAT, Reads
 
 AT_ONCE: Final = 4
 """Statements that run at once: the page must not wait for an operator's."""

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Final
 import msgspec
 from fastapi import Query
 
-from warpmeter.web.reads import Reads
-from warpmeter.web.times import invalid
+from warpmeter.web.request.times import invalid
+from warpmeter.web.store.reads import Reads
 
 MOST: Final = 2000
 """Rows of a page, at most."""

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from warpmeter.web.reads import Reads
+from warpmeter.web.store.reads import Reads
 
 MOST: Final = 20_000
 """Rectangles in an answer, whatever is asked for."""

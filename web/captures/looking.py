@@ -15,8 +15,8 @@ from warpmeter.captures import REASONS
 from warpmeter.captures.ranks import Event
 from warpmeter.captures.wishes import Command
 from warpmeter.schemas.topics import TOPICS
-from warpmeter.web import paging
-from warpmeter.web.capturing import Captures, Row
+from warpmeter.web.captures.heard import Captures, Row
+from warpmeter.web.request import paging
 
 COMMANDS: Final = TOPICS["capture-commands"]
 LOOK_S: Final = 3.0

@@ -13,9 +13,9 @@ from warpmeter.captures.asking import Asker
 from warpmeter.captures.progress import Progress
 from warpmeter.captures.wishes import Request
 from warpmeter.settings import Settings
-from warpmeter.web import paging
-from warpmeter.web.live import Live
-from warpmeter.web.reads import Reads
+from warpmeter.web.captures.live import Live
+from warpmeter.web.request import paging
+from warpmeter.web.store.reads import Reads
 
 Row = dict[str, Any]
 KEPT_S: Final = 4.0

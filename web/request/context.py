@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from warpmeter.settings import Settings
-from warpmeter.web.reads import Reads
+from warpmeter.web.store.reads import Reads
 
 
 def settings(request: Request) -> Settings:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from warpmeter.schemas.metrics import METRICS, Metric
-from warpmeter.web.times import SUFFIX, Tier, Window, invalid
+from warpmeter.web.request.times import SUFFIX, Tier, Window, invalid
 
 By = Literal["fleet", "host", "gpu", "job", "device"]
 Topic = Literal["gpu-samples", "host-samples", "device-samples"]

@@ -3,8 +3,8 @@
 import json
 from typing import Literal
 
-from warpmeter.web.reads import Reads
-from warpmeter.web.times import missing
+from warpmeter.web.request.times import missing
+from warpmeter.web.store.reads import Reads
 
 
 def host_or_404(reads: Reads, host: str, where: Literal["path", "query"] = "path") -> None:

@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from warpmeter.web.reads import Reads
-from warpmeter.web.times import SUFFIX, Window
+from warpmeter.web.request.times import SUFFIX, Window
+from warpmeter.web.store.reads import Reads
 
 Lines = dict[str, list[float | None]]
 LONGEST: Final = 2500

@@ -7,9 +7,9 @@ from typing import Any, Final, Literal
 
 from fastapi import HTTPException
 
-from warpmeter.web import paging
-from warpmeter.web.reads import Reads
-from warpmeter.web.times import invalid, missing
+from warpmeter.web.request import paging
+from warpmeter.web.request.times import invalid, missing
+from warpmeter.web.store.reads import Reads
 
 State = Literal["analysed", "capturing", "waiting", "failed"]
 CONFLICT: Final = 409

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import Depends, HTTPException, Query
 
 from warpmeter.queries import QueryError, moment
-from warpmeter.web.context import Configured
+from warpmeter.web.request.context import Configured
 
 Tier = Literal["raw", "minute", "hour"]
 BUCKETS: Final = 300

@@ -1,0 +1,1 @@
+"""What a request says: who asks, for which window, which part of a list, of what that is known."""

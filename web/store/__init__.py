@@ -1,0 +1,1 @@
+"""What the API asks the store, and how the answers are told."""

@@ -1,0 +1,1 @@
+"""Traces: files in the trace store, and what their analysis left in the store."""
