@@ -2,8 +2,13 @@
 
 import { chosen, onChosen } from "./address.js";
 
-const KEPT_MS = 800; // an answer serves panels that ask the same within this, so that a page's panels share it
+const KEPT_MS = 800; // an answer serves whoever asks the same within this, so that a page's panels share it
 const flights = new Map();
+
+// A panel that comes into sight is content with what the others show. That lasts until the page looks again, or elsewhere.
+for (const event of ["wm-refresh", "wm-chosen"]) {
+  addEventListener(event, () => flights.forEach(({ landed }, key) => landed && flights.delete(key)));
+}
 
 export function addressOf(source, parameters = {}) {
   const url = new URL(source, location.origin);
@@ -13,10 +18,12 @@ export function addressOf(source, parameters = {}) {
   return url;
 }
 
-// What the API answers, as JSON. Rejects with an Error that says why, or with an AbortError once `signal` is.
-export function ask(source, parameters = {}, { signal } = {}) {
+// What the API answers, as JSON; `shown`: what it answered when the page last looked will do. Rejects with an Error that
+// says why, or with an AbortError once `signal` is.
+export function ask(source, parameters = {}, { signal, shown = false } = {}) {
   const key = `${addressOf(source, parameters)}`;
-  const flight = flights.get(key) ?? depart(key);
+  const known = flights.get(key);
+  const flight = known && (shown || !known.old) ? known : depart(key);
   flight.waiting += 1;
   return new Promise((resolve, reject) => {
     flight.answer.then(resolve, reject);
@@ -28,9 +35,9 @@ export function ask(source, parameters = {}, { signal } = {}) {
 // answers go first.
 function depart(key) {
   const abort = new AbortController();
-  const flight = { waiting: 0, landed: false, abort, answer: read(key, { signal: abort.signal, priority: "low" }) };
+  const flight = { waiting: 0, landed: false, old: false, abort, answer: read(key, { signal: abort.signal, priority: "low" }) };
   const forget = () => flights.get(key) === flight && flights.delete(key);
-  flight.answer.then(() => setTimeout(forget, KEPT_MS), forget).finally(() => (flight.landed = true));
+  flight.answer.then(() => setTimeout(() => (flight.old = true), KEPT_MS), forget).finally(() => (flight.landed = true));
   flights.set(key, flight);
   return flight;
 }
@@ -86,7 +93,7 @@ export function hold(promise) {
 export function follow(source, names, draw, fail, { element, begin, by = ask } = {}) {
   let abort = new AbortController();
   let [seen, stale] = [!element, true];
-  const fetchNow = async () => {
+  const fetchNow = async (shown = false) => {
     stale = !seen;
     if (stale) return;
     abort.abort();
@@ -97,7 +104,7 @@ export function follow(source, names, draw, fail, { element, begin, by = ask } =
     const parameters = chosen(names);
     const sources = [typeof source === "function" ? source(parameters) : source].flat();
     try {
-      const answers = await Promise.all(sources.map((each) => by(each, parameters, { signal })));
+      const answers = await Promise.all(sources.map((each) => by(each, parameters, { signal, shown })));
       if (!signal.aborted) draw(...answers);
     } catch (error) {
       if (!signal.aborted) fail(error.message, error);
@@ -105,17 +112,18 @@ export function follow(source, names, draw, fail, { element, begin, by = ask } =
   };
   const watcher = element && new IntersectionObserver(([entry]) => {
     seen = entry.isIntersecting;
-    if (seen && stale) fetchNow();
+    if (seen && stale) fetchNow(true);
   }, { rootMargin: "300px" });
   watcher?.observe(element);
-  const quit = onChosen(names, fetchNow);
-  addEventListener("wm-refresh", fetchNow);
+  const again = () => fetchNow();
+  const quit = onChosen(names, again);
+  addEventListener("wm-refresh", again);
   if (!element) fetchNow();
   const stop = () => {
     abort.abort();
     watcher?.disconnect();
     quit();
-    removeEventListener("wm-refresh", fetchNow);
+    removeEventListener("wm-refresh", again);
   };
-  return Object.assign(stop, { again: fetchNow });
+  return Object.assign(stop, { again });
 }

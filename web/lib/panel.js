@@ -4,7 +4,7 @@ import { follow } from "./asking.js";
 
 // Around a panel's own template. `tools` stands at the right of the heading.
 export const framed = (body, tools = "") => `
-  <section class="wm-panel" :class="{ 'wm-busy': busy, 'wm-missing': missing }" :aria-busy="busy" :aria-label="title">
+  <section class="wm-panel" :class="{ 'wm-busy': busy, 'wm-missing': missing, 'wm-nothing': nothing }" :aria-busy="busy" :aria-label="title">
     <header class="wm-panel-head">
       <h2>{{ title }}<small v-if="unit"> {{ unit }}</small></h2>
       <div class="wm-tools">${tools}</div>
@@ -17,7 +17,7 @@ export const framed = (body, tools = "") => `
 // A mixin: `draw(answer, …)` of the component gets what `source` (an address, or several) answers.
 export const panel = {
   props: { source: [String, Array], title: String, follows: Array },
-  data: () => ({ error: "", busy: true, missing: false, unit: "" }),
+  data: () => ({ error: "", busy: true, missing: false, nothing: false, unit: "" }),
   mounted() {
     this.leave = follow(
       this.asked ?? this.source,

@@ -70,6 +70,7 @@ export default {
     },
     async draw({ data, total }) {
       this.total = total;
+      this.nothing = total === 0 && !this.filtered;
       const AgGrid = await grids();
       if (!this.$refs.grid) return;
       if (this.api) this.api.setGridOption("rowData", data);
