@@ -8,7 +8,7 @@ export default {
   components: { Processes },
   props: { source: String, title: String, job: String, details: Boolean, limit: Number },
   template: framed(
-    `<div class="wm-scroll" tabindex="0" role="region" :aria-label="title">
+    `<div class="wm-scroll" tabindex="0" role="region" :aria-label="title + ' (table)'">
        <table v-if="rows.length" class="wm-table wm-captures">
          <thead><tr><th scope="col">Asked for</th><th scope="col">State</th><th scope="col">Capture</th><th v-if="!job" scope="col">Job</th><th scope="col">By</th><th scope="col">What</th><th scope="col" class="wm-number">Captured</th><th scope="col" class="wm-number">Stored</th><th scope="col">What came of it</th><th scope="col"><span class="wm-skip">Actions</span></th></tr></thead>
          <tbody v-for="row in rows" :key="row.capture_id">
