@@ -1,8 +1,6 @@
 """The pages in a browser, on a real engine and a real web process: they draw, and addresses say what they show."""
 
 from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -10,73 +8,24 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.brokers.process import free_ports, tail
-from tests.browser.visits import Visit, chromium, visit
-from tests.engine import DATABASE, TOKEN, WRITER, EngineServer
-from tests.signals import tell
-from tests.wait import until
+from tests.browser.visits import Visit, visit
+from tests.web_process import page_over
 from tests.webworld import HOSTS, ODD_HOST, ODD_JOB, landed
-from warpmeter import launch, migrate
-from warpmeter.settings import Metrics, Settings, Store, Web
-from warpmeter.store import connect
 
-expect.set_options(timeout=60_000)
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 HOST = f"/host/{quote(ODD_HOST, safe='')}"
 JOB = f"/job?id={quote(ODD_JOB, safe='')}"
 PAGES = {"overview": "/", "hosts": "/hosts", "host": HOST, "jobs": "/jobs", "job": JOB}
-PATIENCE_MS = 60_000
 NO_KAFKA = "/profilable"
 """Whether a job can be profiled its agents say over Kafka, which these tests do without."""
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with closing(EngineServer(tmp_path_factory.mktemp("pages") / "engine")) as server:
-        writing = Store(dsn=f"http://{WRITER}:{TOKEN}@127.0.0.1:{server.port}", database=DATABASE)
-        with connect(writing, database="default") as client:
-            migrate.apply(client, writing)
-        with connect(writing) as client:
-            landed(client)
-        yield Store(dsn=server.url, database=DATABASE)
-
-
-@pytest.fixture(scope="module")
-def home(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where the page is."""
-    port = free_ports(1)[0]
-    settings = replace(Settings(), store=store, web=Web(port=port), metrics=Metrics(web_port=0))
-    log = tmp_path_factory.mktemp("pages") / "web.log"
-    with log.open("ab") as output:
-        process = launch.spawn("warpmeter.web", settings, log=output)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        until(lambda: process.poll() is not None or _answers(address), f"the page to come up: {tail(log)}", 120)
+    with page_over(tmp_path_factory.mktemp("pages"), lambda client, _: landed(client)) as address:
         yield address
-    finally:
-        tell(process)
-        process.wait(60)
-
-
-def _answers(address: str) -> bool:
-    try:
-        return httpx.get(f"{address}/api/v1/health", timeout=10).is_success
-    except httpx.HTTPError:
-        return False
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture
-def tab(browser: Browser, home: str) -> Iterator[Visit]:
-    with visit(browser, home) as found:
-        found.page.set_default_timeout(PATIENCE_MS)
-        yield found
 
 
 def drawn(page: Page) -> None:
@@ -95,9 +44,11 @@ def complaints(tab: Visit) -> list[str]:
 
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
-def test_a_page_draws_without_complaint(browser: Browser, home: str, name: str, theme: str, width: int) -> None:
+def test_a_page_draws_without_complaint(
+    browser: Browser, home: str, name: str, theme: str, width: int, patience_ms: int
+) -> None:
     with visit(browser, home, width, "dark" if theme == "dark" else "light") as tab:
-        tab.page.set_default_timeout(PATIENCE_MS)
+        tab.page.set_default_timeout(patience_ms)
         tab.page.goto(home + PAGES[name])
         drawn(tab.page)
         tab.shot(f"{name}-{theme}-{width}")

@@ -12,12 +12,11 @@ import pytest
 from fastapi.testclient import TestClient
 from httpx import Response
 
-from tests.engine import DATABASE, TOKEN, WRITER, EngineServer
+from tests.engine import DATABASE, EngineServer
+from tests.ingest_process import migrated
 from tests.web import HERE, visitor
-from warpmeter import migrate
 from warpmeter.queries import every
 from warpmeter.settings import Settings, Store, Token, Web
-from warpmeter.store import connect
 from warpmeter.web.app import api_app
 
 ANN = Token("ann", "operator", "operator-of-this-test")
@@ -31,11 +30,8 @@ OPEN = ("/api/v1/health",)
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """All tables, empty, behind HTTP, for somebody who may only read."""
-    server = EngineServer(tmp_path_factory.mktemp("web") / "engine")
-    with closing(server):
-        writing = Store(dsn=f"http://{WRITER}:{TOKEN}@127.0.0.1:{server.port}", database=DATABASE)
-        with connect(writing, database="default") as client:
-            migrate.apply(client, writing)
+    with closing(EngineServer(tmp_path_factory.mktemp("web") / "engine")) as server:
+        migrated(server)
         yield Store(dsn=server.url, database=DATABASE)
 
 
