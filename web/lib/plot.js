@@ -12,6 +12,37 @@ let library;
 // ECharts, fetched once and only when something is drawn.
 export const charts = () => (library ??= import("nicegui-echart").then(({ echarts }) => echarts));
 
+// A mixin of panels with one chart, in `$refs.chart`, that follows theme and size. Of the component: `options()`, what
+// it shows, and `pressed(index)`, if a press on what stands there leads on.
+export const charted = {
+  mounted() {
+    addEventListener("wm-theme", this.paint);
+    this.sized = new ResizeObserver(() => this.plot?.resize());
+    this.sized.observe(this.$refs.chart);
+  },
+  beforeUnmount() {
+    removeEventListener("wm-theme", this.paint);
+    this.sized.disconnect();
+    this.plot?.dispose();
+  },
+  methods: {
+    async chart() {
+      const echarts = await charts();
+      await this.$nextTick();
+      if (!this.$refs.chart) return;
+      if (!this.plot) {
+        this.plot = echarts.init(this.$refs.chart);
+        this.plot.on("click", ({ dataIndex }) => this.pressed?.(dataIndex));
+      }
+      this.plot.resize();
+      this.paint();
+    },
+    paint() {
+      this.plot?.setOption(this.options(), true);
+    },
+  },
+};
+
 export function colours() {
   return Array.from({ length: COLOURS }, (_, at) => colour(`--wm-${at + 1}`));
 }
