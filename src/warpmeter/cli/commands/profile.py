@@ -100,8 +100,7 @@ def capture(
     try:
         asked = request(
             "start", capturing.me(), name=name, job_id=job or "", hosts=hosts, pids=pid or [], where=where,
-            process_limit=limit,
-            duration_ms=amounts.milliseconds(duration) if duration else 0 if iterations else 500,
+            process_limit=limit, duration_ms=amounts.traced_ms(duration, iterations),
             iterations=iterations, iteration_roundup=roundup, warmup_s=_read(warmup, amounts.seconds),
             warmup_iterations=warmup_iterations, shapes=shapes, memory=memory, stacks=stacks, flops=flops,
             modules=modules, activities=activity or [], mode="continuous" if every else "trace", count=count,
