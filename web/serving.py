@@ -31,9 +31,11 @@ def serve(settings: Settings) -> None:
     known(web.tokens)
     _tell_through_ours()
     from warpmeter.web.app import create
+    from warpmeter.web.security.waiting import Waiting
 
     config = uvicorn.Config(
         create(settings),
+        http=Waiting,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -5,8 +5,9 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
+from socket import create_connection
 
 import httpx
 import pytest
@@ -82,6 +83,18 @@ def test_no_page_of_another_site_opens_the_socket(page: WebProcess) -> None:
         assert socket.recv(30)
         gauge = "warpmeter_web_websockets 1.0"
         until(lambda: gauge in httpx.get(f"http://127.0.0.1:{page.metrics}/metrics").text, "the socket to be counted")
+
+
+def test_who_opens_a_connection_and_does_not_come_to_ask_is_let_go(page: WebProcess) -> None:
+    half = b"GET /api/v1/queries HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half"
+    with ExitStack() as opened:
+        silent, slow, again = (opened.enter_context(create_connection(("127.0.0.1", page.port), 60)) for _ in range(3))
+        slow.sendall(half)
+        again.sendall(b"GET /login HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" + half)
+        assert again.recv(4096).startswith(b"HTTP/1.1 303")
+        for connection in (silent, slow, again):
+            while connection.recv(4096):
+                pass
 
 
 def test_what_is_asked_is_counted_by_route(page: WebProcess) -> None:
