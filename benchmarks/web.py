@@ -190,19 +190,26 @@ def _cpu_s(processes: Sequence[psutil.Process]) -> float:
 def serving(store: Path) -> Iterator[tuple[Settings, str, list[psutil.Process]]]:
     """An engine and a web process; the settings, where the API is, and the two."""
     engine_server = EngineServer(store)
+    try:
+        with answering(engine_server.url, store.with_name("web.log")) as (settings, url, process):
+            yield settings, url, [psutil.Process(engine_server.process.pid), process]
+    finally:
+        engine_server.close()
+
+
+@contextmanager
+def answering(dsn: str, log: Path) -> Iterator[tuple[Settings, str, psutil.Process]]:
+    """A web process on a store; its settings, where the API is, and itself."""
     port = free_ports(1)[0]
-    settings = replace(Settings(), store=Store(dsn=engine_server.url), web=Web(port=port), metrics=Metrics(web_port=0))
-    log = store.with_name("web.log")
+    settings = replace(Settings(), store=Store(dsn=dsn), web=Web(port=port), metrics=Metrics(web_port=0))
     with log.open("wb") as output:
         process = launch.spawn("warpmeter.web", settings, log=output)
     try:
         _await(f"http://127.0.0.1:{port}/api/v1/health", log)
-        both = [psutil.Process(each.pid) for each in (engine_server.process, process)]
-        yield settings, f"http://127.0.0.1:{port}", both
+        yield settings, f"http://127.0.0.1:{port}", psutil.Process(process.pid)
     finally:
         process.terminate()
         process.wait(30)
-        engine_server.close()
 
 
 def _await(url: str, log: Path) -> None:
