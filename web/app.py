@@ -15,6 +15,7 @@ from warpmeter.web.captures.heard import Captures
 from warpmeter.web.captures.live import Live
 from warpmeter.web.captures.looking import Looking
 from warpmeter.web.joined import Joined
+from warpmeter.web.kept import Kept
 from warpmeter.web.security import login
 from warpmeter.web.security.gate import FORMS, App, Gate, Receive, Scope, Send
 from warpmeter.web.security.identity import Identity
@@ -42,7 +43,7 @@ def api_app(settings: Settings, pages: App | None = None) -> FastAPI:
     app.state.console = Console(app.state.reads)
     app.state.identity = Identity(settings.web)
     if pages is not None:
-        app.add_middleware(Beside, pages=pages)
+        app.add_middleware(Beside, pages=Kept(pages))
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=GZIP_LEVEL)
     app.add_middleware(Joined)
     app.add_middleware(Gate, web=settings.web, identity=app.state.identity)
