@@ -9,14 +9,17 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.visits import Visit, visit
+from tests.tables import land, row
 from tests.web_process import page_over
 from tests.webworld import HOSTS, ODD_HOST, ODD_JOB, landed
+from warpmeter.store import Client
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 HOST = f"/host/{quote(ODD_HOST, safe='')}"
 JOB = f"/job?id={quote(ODD_JOB, safe='')}"
 PAGES = {"overview": "/", "hosts": "/hosts", "host": HOST, "jobs": "/jobs", "job": JOB}
+BARE = "bare"
 NO_KAFKA = "/profilable"
 """Whether a job can be profiled its agents say over Kafka, which these tests do without."""
 
@@ -24,8 +27,17 @@ NO_KAFKA = "/profilable"
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where the page is."""
-    with page_over(tmp_path_factory.mktemp("pages"), lambda client, _: landed(client)) as address:
+    with page_over(tmp_path_factory.mktemp("pages"), lambda client, _: _land(client)) as address:
         yield address
+
+
+def _land(client: Client) -> None:
+    """The small fleet, and a host without a GPU."""
+    world = landed(client)
+    stamp = {"host": BARE, "ts": float(world.until - 10), "period_ms": 10_000}
+    land(client, "host-samples", [row("host-samples", **stamp, cpu_util_permille=300)])
+    told = {"source": "gpu", "subject": "", "state": "unsupported", "why": "no NVIDIA driver"}
+    land(client, "source-health", [row("source-health", **stamp, **told)])
 
 
 def drawn(page: Page) -> None:
@@ -190,6 +202,26 @@ def test_a_host_says_what_happened_and_why_there_is_nothing_to_show(tab: Visit) 
     expect(tab.page.locator("h1")).to_contain_text(ODD_JOB)
 
 
+def test_a_host_without_a_gpu_says_so_in_words(tab: Visit) -> None:
+    tab.page.goto(f"{tab.home}/host/{BARE}")
+    drawn(tab.page)
+    for title in ("GPU Utilization", "GPU SM Activity"):
+        expect(tab.page.get_by_role("region", name=title)).to_contain_text("no NVIDIA driver")
+    expect(tab.page.get_by_role("region", name="GPUs now")).to_contain_text("This host has no GPU")
+    for title in ("Throttling", "Tensor cores active", "NVLink sent"):
+        expect(tab.page.get_by_role("region", name=title)).to_have_count(0)
+    expect(tab.page.get_by_role("region", name="CPU Utilization").locator("canvas")).to_be_visible()
+    assert complaints(tab) == []
+
+
+def test_panels_of_a_page_share_what_they_ask(tab: Visit) -> None:
+    tab.page.goto(f"{tab.home}/host/ant?refresh=off")
+    drawn(tab.page)
+    asked = "performance.getEntriesByType('resource').map(({ name }) => name).filter((name) => name.includes('/api/'))"
+    found = tab.page.evaluate(asked)
+    assert len(found) == len(set(found)) <= 12
+
+
 def test_a_panel_of_gpus_gives_the_reason_of_the_gpus_source(tab: Visit) -> None:
     tab.page.goto(f"{tab.home}/host/ant")
     drawn(tab.page)
@@ -245,3 +277,14 @@ def test_a_host_or_job_that_nobody_heard_of_is_said_once(tab: Visit) -> None:
         expect(tab.page.get_by_role("alert").filter(visible=True)).to_contain_text("nothing has been heard")
     tab.page.goto(f"{tab.home}/job")
     tab.page.wait_for_url("**/jobs")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_a_page_asks_ahead_is_what_its_panels_ask(tab: Visit, name: str) -> None:
+    address = PAGES[name]
+    chosen = "since=-2h&metric=sm_active&gpus=busy&hosts.search=n&hosts.sort=-host&jobs.page=0&refresh=off"
+    tab.page.goto(f"{tab.home}{address}{'&' if '?' in address else '?'}{chosen}")
+    assert tab.page.evaluate("JSON.parse(document.getElementById('wm-early').textContent).length")
+    drawn(tab.page)
+    assert tab.page.evaluate("import('warpmeter-ui/asking.js').then(({ ahead }) => [...ahead.keys()])") == []
+    assert complaints(tab) == []

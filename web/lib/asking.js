@@ -51,8 +51,28 @@ function leave(key, flight, reject) {
   reject(new DOMException("nobody waits for it", "AbortError"));
 }
 
+const ACCEPT = { accept: "application/json" };
+const AHEAD_MS = 10e3;
+export const ahead = new Map(); // by address
+
+// Ask before there is a panel: the first one that asks the same within a while is given that answer.
+export function sendAhead(url) {
+  if (ahead.has(url)) return;
+  const answer = fetch(url, { priority: "low", headers: ACCEPT });
+  answer.catch(() => {});
+  ahead.set(url, answer);
+  setTimeout(() => ahead.delete(url), AHEAD_MS);
+}
+
+// As `fetch`, of what was asked for ahead that answer.
+export function fetched(url, options) {
+  const answer = options.method ? undefined : ahead.get(url);
+  if (answer) ahead.delete(url);
+  return answer ? answer.catch(() => fetch(url, options)) : fetch(url, options);
+}
+
 async function read(url, options) {
-  const answer = await fetch(url, { ...options, headers: { accept: "application/json", ...options.headers } });
+  const answer = await fetched(url, { ...options, headers: { ...ACCEPT, ...options.headers } });
   const body = answer.status === 204 ? {} : await answer.json().catch(() => ({}));
   if (answer.ok) return body;
   throw failure(answer.status, body, answer.statusText);
