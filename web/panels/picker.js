@@ -13,10 +13,12 @@ export default {
         <button v-if="run" type="button" aria-label="The run time of the job" @click="whole(true)">run</button>
         <button v-for="(name, key) in presets" :key="key" type="button" :aria-pressed="key === preset" :aria-label="'The last ' + name" @click="last(key)">{{ key }}</button>
       </div>
-      <button type="button" aria-label="Earlier" title="Earlier" @click="shift(-1)">‹</button>
-      <button type="button" class="wm-range" :aria-expanded="open" aria-controls="wm-range" @click="toggle">{{ words }}</button>
-      <button type="button" aria-label="Later" title="Later" @click="shift(1)">›</button>
-      <button type="button" aria-label="Zoom out" title="Zoom out" @click="wider">−</button>
+      <div class="wm-moves">
+        <button type="button" aria-label="Earlier" title="Earlier" @click="shift(-1)">‹</button>
+        <button type="button" class="wm-range" :aria-expanded="open" aria-controls="wm-range" @click="toggle">{{ words }}</button>
+        <button type="button" aria-label="Later" title="Later" @click="shift(1)">›</button>
+        <button type="button" aria-label="Zoom out" title="Zoom out" @click="wider">−</button>
+      </div>
       <form v-if="open" id="wm-range" class="wm-pop" @submit.prevent="apply" @keydown.esc="open = false">
         <label>From <input ref="from" v-model="from" spellcheck="false" autocomplete="off" /></label>
         <label>To <input v-model="to" spellcheck="false" autocomplete="off" /></label>

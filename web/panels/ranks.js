@@ -28,6 +28,7 @@ export default {
     verdict() {
       const odd = this.rows.filter((row) => row.odd.length).length;
       if (!this.rows.length) return "";
+      if (this.rows.length === 1) return "1 GPU";
       return odd ? `${odd} of ${this.rows.length} GPUs unlike the others` : `${this.rows.length} GPUs, all alike`;
     },
   },
