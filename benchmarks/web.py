@@ -42,6 +42,10 @@ OTHERS_MS: Final = 200
 RATIO: Final = 1.5
 WORTH_MS: Final = 20
 HEATMAP: Final = "heatmap, 300 minutes"
+EIGHT: Final = (
+    "metric=gpu_util&metric=sm_active&metric=tensor_active&metric=dram_active"
+    "&metric=power_watts&metric=temperature_celsius&metric=fb_used_bytes&metric=fb_total_bytes"
+)
 
 
 def panels(shape: Minutes) -> Mapping[str, str]:
@@ -61,6 +65,7 @@ def panels(shape: Minutes) -> Mapping[str, str]:
         "series by host, 7 days": f"series?metric=sm_active&by=host&{week}",
         "series by job, 5 h": f"series?metric=gpu_util&by=job&{five}",
         "series of a host's GPUs, a day": f"series?metric=power_watts&by=gpu&host={host}&{day}",
+        "eight metrics of a host's GPUs, a day": f"series?{EIGHT}&by=gpu&host={host}&{day}",
         "series of a job's GPUs, 5 h": f"series?metric=power_watts&by=gpu&job={job}&top=64&{five}",
         "series of a host's CPU, a day": f"series?metric=cpu_util&by=host&host={host}&{day}",
         "hosts, 100 with sparks, 5 h": f"hosts?{five}&sort=-gpu_util",
