@@ -7,7 +7,9 @@ import fsspec
 import pytest
 
 from warpmeter.captures.asking import request
+from warpmeter.captures.progress import Progress
 from warpmeter.captures.ranks import Event
+from warpmeter.captures.stored import events
 from warpmeter.settings import Settings, Traces
 from warpmeter.web.captures.heard import Captures, Known, processes
 from warpmeter.web.captures.live import ROUNDS, Heard, Live
@@ -160,3 +162,20 @@ def test_of_an_endless_capture_the_latest_rounds_are_kept() -> None:
         heard.take(Event(capture_id="c", sequence=number, state="seen", host="h", pid=1))
     kept = [event.sequence for event in heard.events()]
     assert kept == [0, *range(2 * ROUNDS, 3 * ROUNDS)]
+
+
+def in_the_store(state: str) -> dict[str, Any]:
+    """A process with a trace, as the query capture_states has it."""
+    nothing = dict.fromkeys(("start_at", "traced_from", "traced_until", "raw_bytes", "slowdown_permille"))
+    about = {"sequence": 1, "host": "h", "pid": 7, "rank": 0, "job_id": "j", "state": state, "reason": "", "why": ""}
+    return {**about, **nothing, "url": "/t/a.json.gz", "bytes": 5, "sha256": "5u"}
+
+
+@pytest.mark.parametrize("state", ["captured", "analysed", "failed"])
+def test_a_trace_is_known_from_the_store_alone_analysed_or_not(state: str) -> None:
+    progress = Progress("c")
+    for event in events("c", None, [in_the_store(state)]):
+        progress.hear(event)
+    (trace,) = progress.captured
+    assert (trace.url, trace.bytes, trace.sha256) == ("/t/a.json.gz", 5, "5u")
+    assert processes(progress)[0]["stored"]
