@@ -43,9 +43,11 @@ def _land(client: Client) -> None:
 def drawn(page: Page) -> None:
     """Look at all of it, for panels ask only when nearly in sight; until nothing is on its way any more."""
     page.wait_for_function("document.querySelectorAll('.wm-panel').length > 0")
-    page.wait_for_function(
-        "(() => { const busy = document.querySelector('[aria-busy=true]'); busy?.scrollIntoView(); return !busy; })()"
-    )
+    page.wait_for_function("""(() => {
+        const busy = [...document.querySelectorAll("[aria-busy=true]")].find((each) => each.checkVisibility());
+        busy?.scrollIntoView();
+        return !busy;
+    })()""")
     page.evaluate("scrollTo(0, 0)")
 
 
