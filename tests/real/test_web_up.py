@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import subprocess
 import time
 from collections.abc import Iterator
@@ -87,14 +88,27 @@ def test_no_page_of_another_site_opens_the_socket(page: WebProcess) -> None:
 
 def test_who_opens_a_connection_and_does_not_come_to_ask_is_let_go(page: WebProcess) -> None:
     half = b"GET /api/v1/queries HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half"
+    body = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\ntoken="
     with ExitStack() as opened:
-        silent, slow, again = (opened.enter_context(create_connection(("127.0.0.1", page.port), 60)) for _ in range(3))
+        made = (opened.enter_context(create_connection(("127.0.0.1", page.port), 60)) for _ in range(4))
+        silent, slow, again, long = made
         slow.sendall(half)
+        long.sendall(body)
         again.sendall(b"GET /login HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" + half)
         assert again.recv(4096).startswith(b"HTTP/1.1 303")
-        for connection in (silent, slow, again):
+        for connection in (silent, slow, again, long):
             while connection.recv(4096):
                 pass
+
+
+def test_one_address_cannot_take_all_connections(tmp_path: Path) -> None:
+    with ExitStack() as opened:
+        process = opened.enter_context(closing(WebProcess(tmp_path)))
+        resource.prlimit(process.process.pid, resource.RLIMIT_NOFILE, (400, 400))  # so 200 connections
+        process.ready()
+        for _ in range(250):
+            opened.enter_context(create_connection(("127.0.0.1", process.port), 60, ("127.0.0.2", 0)))
+        assert httpx.get(f"{process.url}/login").status_code == 303
 
 
 def test_what_is_asked_is_counted_by_route(page: WebProcess) -> None:
