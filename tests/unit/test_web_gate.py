@@ -116,6 +116,14 @@ def test_a_session_is_good_until_it_is_over() -> None:
     assert identity.of(seen) == Identified(None, "cookie")
 
 
+@pytest.mark.parametrize("before", ['foo={"a": 1}', "a b=c", "=", "x", 'quoted="a;b', "é=ü", "[]=1", "a=b,c=d"])
+def test_no_other_cookie_hides_a_session(before: str) -> None:
+    identity = Identity(GUARDED)
+    ours = f"{COOKIE}={identity.sessions.begin('bob')}"
+    for cookies in (f"{before}; {ours}", f"{before};{ours}", f"{ours}; {before}"):
+        assert identity.of(request(cookie=cookies)).caller == Caller("bob", "viewer"), cookies
+
+
 def test_a_session_ends_with_its_token_and_holds_none() -> None:
     web = replace(GUARDED, session_secret="s" * 32)
     cookie = Identity(web).sessions.begin("ann")
