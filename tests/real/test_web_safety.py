@@ -1,8 +1,9 @@
 """Who may do what through the API: every endpoint behind the same gate, and a console that only reads."""
 
+import asyncio
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -232,6 +233,23 @@ def test_what_nobody_expected_is_a_line_in_the_log_and_says_no_more(
     assert answer.headers["x-content-type-options"] == "nosniff"
     said = capsys.readouterr()
     assert "a secret of the process" in said.out + said.err
+
+
+def test_who_leaves_while_they_say_what_they_want_is_nobodys_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    scope = {
+        "type": "http", "method": "POST", "path": "/login", "query_string": b"", "headers": [(b"host", b"127.0.0.1")],
+        "scheme": "http", "http_version": "1.1", "root_path": "", "client": ("127.0.0.1", 1), "server": ("x", 80),
+    }  # fmt: skip
+    said: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        said.append(message)
+
+    asyncio.run(api_app(Settings(web=GUARDED))(scope, receive, send))
+    assert (said, "".join(capsys.readouterr())) == ([], "")
 
 
 def test_who_did_what_is_in_the_log_and_no_token_is(engine: Store, capsys: pytest.CaptureFixture[str]) -> None:
