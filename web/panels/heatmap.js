@@ -19,9 +19,9 @@ export default {
   mixins: [panel],
   by: askHeat,
   template: framed(
-    `<div ref="plot" class="wm-plot wm-heat" tabindex="0" role="group" aria-roledescription="heatmap" :aria-label="summary" :style="{ minHeight: height + 20 + 'px' }"
+    `<div ref="plot" class="wm-plot wm-heat" tabindex="0" role="group" aria-roledescription="heatmap" :aria-label="summary" :style="{ minHeight: empty ? null : height + 20 + 'px' }"
           @pointerdown="press" @pointermove="move" @pointerup="release" @pointerleave="leaveIt" @keydown="keys" @blur="at = null">
-      <canvas ref="canvas"></canvas>
+      <canvas v-show="!empty" ref="canvas"></canvas>
       <div ref="line" class="wm-cross" hidden></div>
       <div v-if="drag" class="wm-drag" :style="drag"></div>
       <div v-if="tip" class="wm-tip" :class="{ 'wm-left': tip.left }" :style="{ left: tip.x + 'px', top: tip.y + 'px' }" aria-live="polite">
