@@ -1,5 +1,6 @@
 """The pages in a browser, on a real engine and a real web process: they draw, and addresses say what they show."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -54,6 +55,15 @@ def drawn(page: Page) -> None:
 def complaints(tab: Visit) -> list[str]:
     """What went wrong, but for what needs Kafka."""
     return [error for error in tab.errors if NO_KAFKA not in error]
+
+
+@pytest.mark.parametrize("hours", [-3, 3])
+def test_how_long_ago_is_told_by_the_servers_clock(tab: Visit, hours: int) -> None:
+    tab.page.add_init_script(f"const real = Date.now; Date.now = () => real() + {hours * 3_600_000}")
+    tab.open("/hosts")
+    seen = tab.page.locator('[role=gridcell][col-id="last_seen_at"]')
+    expect(seen.first).to_have_text(re.compile(r"^(now|\d+ (s|min) ago)$"))
+    assert not [text for text in seen.all_inner_texts() if "-" in text or "h" in text]
 
 
 @pytest.mark.parametrize("name", PAGES)

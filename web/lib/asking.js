@@ -1,6 +1,7 @@
 // Fetching: one request for panels that need the same answer, cancelled when nobody waits for it any more.
 
 import { chosen, onChosen } from "./address.js";
+import { heard } from "./times.js";
 
 const KEPT_MS = 800; // an answer serves whoever asks the same within this, so that a page's panels share it
 const flights = new Map();
@@ -73,6 +74,7 @@ export function fetched(url, options) {
 
 async function read(url, options) {
   const answer = await fetched(url, { ...options, headers: { ...ACCEPT, ...options.headers } });
+  heard(answer.headers);
   const body = answer.status === 204 ? {} : await answer.json().catch(() => ({}));
   if (answer.ok) return body;
   throw failure(answer.status, body, answer.statusText);

@@ -2,7 +2,7 @@
 // page share, a window chosen by dragging, and keys. Only elements move while the pointer does; nothing is drawn again.
 
 import { colour } from "./theme.js";
-import { clock, look } from "./times.js";
+import { clock, look, now } from "./times.js";
 import { isRatio, show } from "./units.js";
 
 export const EDGES = { left: 52, right: 10, top: 8, bottom: 20 };
@@ -126,7 +126,7 @@ export function pointing(element, range, at, { edges = EDGES, step = 60e3 } = {}
   return () => Object.entries(handlers).forEach(([name, handler]) => element.removeEventListener(name, handler));
 }
 
-const around = (middle, half) => [middle - half, Math.min(middle + half, Date.now())];
+const around = (middle, half) => [middle - half, Math.min(middle + half, now())];
 
 // The moment that the page's crosshair stands at, told to all plots; null: nowhere.
 export const cross = (ms, from) => dispatchEvent(new CustomEvent("wm-cross", { detail: { ms, from } }));

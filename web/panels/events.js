@@ -1,4 +1,4 @@
-import { duration, framed, instant, look, panel } from "warpmeter-ui";
+import { duration, framed, instant, look, now, panel } from "warpmeter-ui";
 
 const FIRST = 12;
 const AROUND_MS = 10 * 60e3;
@@ -27,7 +27,7 @@ export default {
     time: (at) => instant(Date.parse(at)),
     length: ({ at, until }) => (until ? duration((Date.parse(until) - Date.parse(at)) / 1e3) : "lasts"),
     around({ at, until }) {
-      look(Date.parse(at) - AROUND_MS, Math.min(Date.now(), Date.parse(until ?? at) + AROUND_MS));
+      look(Date.parse(at) - AROUND_MS, Math.min(now(), Date.parse(until ?? at) + AROUND_MS));
     },
   },
 };

@@ -1,4 +1,4 @@
-import { choose, chosen, clock, colour, framed, hostAddress, instant, isDark, look, onChosen, panel, show, stretch, unitName } from "warpmeter-ui";
+import { choose, chosen, clock, colour, framed, hostAddress, instant, isDark, look, now, onChosen, panel, show, stretch, unitName } from "warpmeter-ui";
 import { cross, onCross } from "warpmeter-ui/plot.js";
 import { askHeat, bands, extent, gradient, ordered, palette, picture } from "warpmeter-ui/heat.js";
 import { metrics } from "warpmeter-ui/metrics.js";
@@ -225,7 +225,7 @@ export default {
     closer(half, column) {
       const middle = this.begin + ((column + 0.5) / this.columnCount) * (this.end - this.begin);
       const reach = (this.end - this.begin) * half;
-      look(middle - reach, Math.min(Date.now(), middle + reach));
+      look(middle - reach, Math.min(now(), middle + reach));
     },
     stand(ms, from) {
       const line = this.$refs.line;
