@@ -2,14 +2,16 @@
 
 import math
 import re
+from json import JSONDecodeError
 from typing import Any, Final, cast
 
+import msgspec
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exception_handlers import http_exception_handler
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
-from warpmeter import store
+from warpmeter import log, store
 from warpmeter.queries import QueryError
 
 SHORTER: Final = "ask for a shorter window, fewer rows or a longer step"
@@ -51,7 +53,13 @@ def register(app: FastAPI) -> None:
             return JSONResponse({"detail": [why]}, 422)
         if code in TOO_MUCH:
             return JSONResponse({"detail": [{"type": "too_much", "loc": ["query"], "msg": TOO_MUCH[code]}]}, 422)
-        return JSONResponse({"detail": store.reason(error)}, 503)
+        return JSONResponse({"detail": store.reason(error), "away": "store"}, 503)
+
+    @app.exception_handler(msgspec.DecodeError)
+    @app.exception_handler(JSONDecodeError)
+    def unreadable(_: Request, error: Exception) -> JSONResponse:
+        log.get("web").warning("the store's answer cannot be read", why=str(error))
+        return JSONResponse({"detail": f"the store's answer cannot be read ({error}): ask again"}, 503)
 
 
 def _sayable(wrong: dict[str, Any]) -> dict[str, Any]:

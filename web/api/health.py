@@ -23,7 +23,7 @@ def health(request: Request, reads: Asking, response: Response) -> Health:
     known = request.state.caller is not None
     version = __version__ if known else ""
     try:
-        reads.client().query("SELECT 1")
+        reads.whole("SELECT 1", {}, "JSONCompact", {})
     except store.ClickHouseError as error:
         response.status_code = 503
         return Health(ok=False, version=version, why=store.reason(error) if known else "")

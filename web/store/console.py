@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
+import msgspec
+
 from warpmeter import store
-from warpmeter.web.store.reads import FORMAT, Reads
+from warpmeter.web.store.reads import FORMAT, Reads, ended
 
 AT_ONCE: Final = 4
 """Statements that run at once: the page must not wait for an operator's."""
@@ -54,7 +56,8 @@ class Console:
         try:
             settings = {**self._bounds(rows), **FORMAT, "output_format_json_quote_64bit_integers": int(exact)}
             client = self.reads.client(self.reads.limits.sql_s)
-            return client.raw_query(statement, settings={**settings, **_read_only(self.reads)}, fmt=form)
+            body = client.raw_query(statement, settings={**settings, **_read_only(self.reads)}, fmt=form)
+            return ended(body, form)
         except store.ClickHouseError as error:
             raise explained(error, statement) from error
         finally:
@@ -113,5 +116,6 @@ def _read_only(reads: Reads) -> dict[str, int]:
 
     It comes last among the settings of a request, for it closes the door behind itself.
     """
-    (value,) = reads.client().query("SELECT value FROM system.settings WHERE name = 'readonly'").result_rows[0]
+    sql = "SELECT value FROM system.settings WHERE name = 'readonly'"
+    ((value,),) = msgspec.json.decode(reads.whole(sql, {}, "JSONCompact", {}))["data"]
     return {"readonly": 1} if value == "0" else {}

@@ -6,6 +6,9 @@ from functools import cache
 from math import ceil
 from typing import Any, Final
 
+import msgspec
+from clickhouse_connect.driver.exceptions import OperationalError
+
 from warpmeter import queries, store
 from warpmeter.settings import Store, Web
 from warpmeter.store import Client
@@ -16,6 +19,7 @@ FORMAT: Final[Mapping[str, Any]] = {
     "output_format_json_quote_denormals": 0,
 }
 """JSON as browsers take it: ISO times, plain numbers, null for what is not a number."""
+CUT: Final = "the store's answer ended too early: its connection was cut; ask again"
 PATIENCE_S: Final = 5
 """So much longer than a query may take is waited for its answer: the store tells of the limit itself."""
 
@@ -32,9 +36,8 @@ class Reads:
 
     def rows(self, name: str, **given: object) -> list[dict[str, Any]]:
         """Rows of a query as dicts. Raises QueryError for what it was given, ClickHouseError from the store."""
-        query = queries.get(name)
-        result = self.client().query(query.sql, query.values(_texts(given)), settings=self._bounds())
-        return list(result.named_results())
+        found: list[dict[str, Any]] = msgspec.json.decode(self.json(name, form="JSON", **given))["data"]
+        return found
 
     def json(self, name: str, form: str = "JSONColumns", **given: object) -> bytes:
         """The engine's own JSON of a query, untouched: for answers too large to be worth a look from Python.
@@ -45,7 +48,12 @@ class Reads:
 
     def raw(self, query: queries.Query, given: Mapping[str, str], form: str, bounds: Mapping[str, Any]) -> bytes:
         """A query in any of ClickHouse's formats, within bounds of its own. Raises as `rows` does."""
-        return self.client().raw_query(query.sql, query.values(given), settings={**bounds, **FORMAT}, fmt=form)
+        return self.whole(query.sql, query.values(given), form, bounds)
+
+    def whole(self, sql: str, given: Mapping[str, Any], form: str, bounds: Mapping[str, Any]) -> bytes:
+        """What a statement answers, to its end. Raises ClickHouseError, also where the connection ended before."""
+        body = self.client().raw_query(sql, dict(given), settings={**bounds, **FORMAT}, fmt=form)
+        return ended(body, form)
 
     def client(self, within_s: float = 0) -> Client:
         """This thread's client, which gives a store up that is silent for longer than a query may take."""
@@ -69,6 +77,17 @@ class Reads:
         )
 
 
+def ended(body: bytes, form: str) -> bytes:
+    """The same; raises OperationalError where it has no end.
+
+    A connection that ends among the headers of an answer is, to HTTP's client, an answer of nothing.
+    """
+    last = body[-2:].strip(b"\n")[-1:] if form.startswith("JSON") else body[-1:]
+    if not last or last not in b"}]\n":
+        raise OperationalError(CUT)
+    return body
+
+
 @cache
 def _allowed(reads: Reads, names: tuple[str, ...]) -> Mapping[str, tuple[float | None, float | None]]:
     """The least and the most of each setting, where there is one."""
@@ -76,7 +95,7 @@ def _allowed(reads: Reads, names: tuple[str, ...]) -> Mapping[str, tuple[float |
         "SELECT name, toFloat64OrNull(min), toFloat64OrNull(max) FROM system.settings"
         " WHERE name IN {names:Array(String)}"
     )
-    rows = reads.client().query(sql, {"names": list(names)}).result_rows
+    rows = msgspec.json.decode(reads.whole(sql, {"names": list(names)}, "JSONCompact", {}))["data"]
     return dict.fromkeys(names, (None, None)) | {str(name): (least, most) for name, least, most in rows}
 
 

@@ -1,0 +1,100 @@
+"""The API over a store at fault: an answer that is cut is no answer, and nobody is told that it is one."""
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.engine import DATABASE, EngineServer
+from tests.gateway import Fault, Gateway
+from tests.ingest_process import migrated
+from tests.web import visitor
+from warpmeter.settings import Settings, Store, Web
+from warpmeter.web.app import api_app
+
+pytestmark = pytest.mark.timeout(300)
+ANY = {
+    "since": "-1h",
+    "metric": "gpu_util",
+    "base": "b",
+    "q": "x",
+    "lane": "0",
+    "start_ns": "0",
+    "host": "h",
+    "pid": "1",
+}
+WITHOUT_STORE = ("/session", "/metrics", "/queries")
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """All tables, empty, behind a proxy that can do wrong."""
+    with closing(EngineServer(tmp_path_factory.mktemp("web") / "engine")) as server:
+        migrated(server)
+        with closing(Gateway(server.port, asked="")) as proxy:
+            yield proxy
+
+
+@pytest.fixture(scope="module")
+def over(gateway: Gateway) -> Iterator[TestClient]:
+    store = Store(dsn=f"http://127.0.0.1:{gateway.port}", database=DATABASE)
+    with visitor(Settings(store=store, web=Web(writes_per_minute=1000))) as client:
+        yield client
+
+
+@pytest.fixture
+def site(over: TestClient, gateway: Gateway) -> Iterator[TestClient]:
+    """Before which nothing is wrong yet."""
+    gateway.fault, gateway.asked = Fault.NONE, ""
+    yield over
+    gateway.fault = Fault.NONE
+
+
+def paths_of(something: str) -> list[str]:
+    """What can be looked at and is in the store, with `something` in place of names."""
+    described = api_app(Settings()).openapi()["paths"]
+    names = {"name": "top_idle_gpus"}
+    found = [path.removeprefix("/api/v1") for path, methods in described.items() if "get" in methods]
+    return [
+        re.sub(r"\{(\w+)\}", lambda named: names.get(named[1], something), path)
+        for path in found
+        if path not in WITHOUT_STORE
+    ]
+
+
+def given(path: str) -> dict[str, str]:
+    return {} if path.startswith("/queries") else ANY
+
+
+@pytest.mark.parametrize("warm", [False, True], ids=["at first", "later"])
+def test_an_answer_that_is_cut_among_its_headers_is_none(gateway: Gateway, site: TestClient, warm: bool) -> None:
+    if warm:
+        for path in paths_of("before"):
+            assert site.get(f"/api/v1{path}", params=given(path)).status_code in (200, 404, 409), path
+    gateway.fault = Fault.HEAD_CUT
+    told = {path: site.get(f"/api/v1{path}", params=given(path)) for path in paths_of("x")}
+    assert len(told) > 30
+    assert {path: (each.status_code, each.text) for path, each in told.items() if each.status_code != 503} == {}
+    assert [path for path, each in told.items() if "immutable" in each.headers.get("cache-control", "")] == []
+
+
+def test_a_timeline_that_is_cut_is_not_kept(gateway: Gateway, site: TestClient) -> None:
+    known = {"process": "0", "load": "1", "since_ns": 0, "until_ns": 10}
+    for path, query in (("", "trace_timeline"), ("/lanes", "trace_timeline"), ("/range", "trace_timeline")):
+        gateway.fault, gateway.asked = Fault.HEAD_CUT, query
+        answer = site.get(f"/api/v1/traces/x/timeline{path}", params=known)
+        assert (answer.status_code, "cut" in answer.text) == (503, True), answer.text
+        assert "immutable" not in answer.headers.get("cache-control", "")
+
+
+def test_a_statement_and_a_file_of_rows_that_are_cut_are_none(gateway: Gateway, site: TestClient) -> None:
+    for form in ("json", "csv"):
+        body = {"sql": "SELECT 'asked'", "format": form}
+        assert site.post("/api/v1/sql", json=body).status_code == 200
+        gateway.fault, gateway.asked = Fault.HEAD_CUT, "'asked'"
+        assert site.post("/api/v1/sql", json=body).status_code == 503
+        gateway.asked = "idle"
+        assert site.get("/api/v1/queries/top_idle_gpus", params={"format": form}).status_code == 503
+        gateway.fault = Fault.NONE
