@@ -98,3 +98,29 @@ def test_a_statement_and_a_file_of_rows_that_are_cut_are_none(gateway: Gateway, 
         gateway.asked = "idle"
         assert site.get("/api/v1/queries/top_idle_gpus", params={"format": form}).status_code == 503
         gateway.fault = Fault.NONE
+
+
+@pytest.fixture(scope="module")
+def straight(gateway: Gateway) -> Iterator[TestClient]:
+    """Without anything between the page and the store."""
+    store = Store(dsn=f"http://127.0.0.1:{gateway.engine_port}", database=DATABASE)
+    with visitor(Settings(store=store, web=Web(writes_per_minute=1000))) as client:
+        yield client
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+@pytest.mark.parametrize("text", ["repeat('x', 10000)", "toLowCardinality(repeat('x', 10000))"])
+def test_a_statement_answers_no_more_than_it_may_however_little_the_store_counts(
+    straight: TestClient, text: str, form: str
+) -> None:
+    body = {"sql": f"SELECT {text} FROM numbers(10000)", "format": form}
+    answer = straight.post("/api/v1/sql", json=body)
+    assert (answer.status_code, "web.sql_bytes" in answer.text) == (400, True), answer.text[:200]
+    whole = straight.post("/api/v1/sql", json={**body, "rows": 1000})
+    assert (whole.status_code, len(whole.content) > 10_000_000) == (200, True)
+
+
+def test_a_statement_that_fails_late_is_told_as_one_that_fails(straight: TestClient) -> None:
+    late = "SELECT repeat('x', 1000), throwIf(number = 9000, 'at last') FROM numbers(10000)"
+    answer = straight.post("/api/v1/sql", json={"sql": late, "format": "csv"})
+    assert (answer.status_code, "at last" in answer.text) == (400, True), answer.text[:200]

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from warpmeter import store
-from warpmeter.web.store.reads import FORMAT, Reads, ended
+from warpmeter.web.store.reads import FORMAT, Reads, TooLongError
 
 AT_ONCE: Final = 4
 """Statements that run at once: the page must not wait for an operator's."""
@@ -55,9 +55,10 @@ class Console:
             raise StatementError(f"{AT_ONCE} statements run already: ask again", 429)
         try:
             settings = {**self._bounds(rows), **FORMAT, "output_format_json_quote_64bit_integers": int(exact)}
-            client = self.reads.client(self.reads.limits.sql_s)
-            body = client.raw_query(statement, settings={**settings, **_read_only(self.reads)}, fmt=form)
-            return ended(body, form)
+            settings |= _read_only(self.reads)
+            return self.reads.bounded(statement, form, settings, self.reads.limits.sql_bytes, self.reads.limits.sql_s)
+        except TooLongError as error:
+            raise StatementError(over("web.sql_bytes")) from error
         except store.ClickHouseError as error:
             raise explained(error, statement) from error
         finally:
@@ -89,13 +90,18 @@ def checked(sql: str) -> str:
     return statement
 
 
+def over(limit: str) -> str:
+    """What is said of a statement that reached a limit."""
+    return f"stopped: it went over {limit}"
+
+
 def explained(error: store.ClickHouseError, statement: str) -> StatementError:
     """A store's error as one of the statement, where it is one; else 503."""
     code, said = store.code(error), store.cause(error)
     if code is None:
         return StatementError(store.reason(error), 503)
     if code in LIMITS:
-        return StatementError(f"stopped: it went over {LIMITS[code]}")
+        return StatementError(over(LIMITS[code]))
     found = POSITION.search(said)
     if found is None:
         return StatementError(said)

@@ -1,13 +1,15 @@
 """What the API asks the store: named queries, bounded, as rows or as the engine's own JSON."""
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from math import ceil
-from typing import Any, Final
+from typing import IO, Any, Final, cast
 
 import msgspec
 from clickhouse_connect.driver.exceptions import OperationalError
+from urllib3.exceptions import HTTPError
 
 from warpmeter import queries, store
 from warpmeter.settings import Store, Web
@@ -20,6 +22,7 @@ FORMAT: Final[Mapping[str, Any]] = {
 }
 """JSON as browsers take it: ISO times, plain numbers, null for what is not a number."""
 CUT: Final = "the store's answer ended too early: its connection was cut; ask again"
+PIECE: Final = 1 << 16
 PATIENCE_S: Final = 5
 """So much longer than a query may take is waited for its answer: the store tells of the limit itself."""
 
@@ -55,6 +58,18 @@ class Reads:
         body = self.client().raw_query(sql, dict(given), settings={**bounds, **FORMAT}, fmt=form)
         return ended(body, form)
 
+    def bounded(self, sql: str, form: str, settings: Mapping[str, Any], most: int, within_s: float) -> bytes:
+        """What a statement answers, if it is no longer than `most` bytes: no more is ever held, here or in the store.
+
+        The store counts a constant column, or one of few values, once: what it writes of it is longer. It holds the
+        answer back until it is longer than may be, so that an error is still one. Raises TooLongError,
+        ClickHouseError.
+        """
+        bounds = {**settings, "buffer_size": most + 1}
+        answer = cast(IO[bytes], self.client(within_s).raw_stream(sql, settings=bounds, fmt=form))
+        with closing(answer):
+            return ended(_read(answer, most), form)
+
     def client(self, within_s: float = 0) -> Client:
         """This thread's client, which gives a store up that is silent for longer than a query may take."""
         return store.client(self.store, patience_s=ceil(max(self.limits.query_s, within_s)) + PATIENCE_S)
@@ -75,6 +90,22 @@ class Reads:
                 "max_result_bytes": web.query_bytes,
             }
         )
+
+
+class TooLongError(Exception):
+    """An answer is longer than one may be."""
+
+
+def _read(answer: IO[bytes], most: int) -> bytes:
+    found = bytearray()
+    try:
+        while piece := answer.read(PIECE):
+            found += piece
+            if len(found) > most:
+                raise TooLongError
+    except HTTPError as error:
+        raise OperationalError(CUT) from error
+    return bytes(found)
 
 
 def ended(body: bytes, form: str) -> bytes:
