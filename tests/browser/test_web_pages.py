@@ -1,13 +1,13 @@
 """The pages in a browser, on a real engine and a real web process: they draw, and addresses say what they show."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.visits import Visit, visit
 from tests.tables import land, row
@@ -64,6 +64,44 @@ def test_how_long_ago_is_told_by_the_servers_clock(tab: Visit, hours: int) -> No
     seen = tab.page.locator('[role=gridcell][col-id="last_seen_at"]')
     expect(seen.first).to_have_text(re.compile(r"^(now|\d+ (s|min) ago)$"))
     assert not [text for text in seen.all_inner_texts() if "-" in text or "h" in text]
+
+
+def _store_away(route: Route) -> None:
+    route.fulfill(status=503, json={"detail": "cannot reach ClickHouse at x:8123", "away": "store"})
+
+
+def _web_away(route: Route) -> None:
+    route.abort()
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "told"),
+    [
+        (HOST, _store_away, "The store does not answer"),
+        ("/profiling", _store_away, "The store does not answer"),
+        ("/", _web_away, "warpmeter does not answer"),
+    ],
+    ids=["host", "profiling", "overview"],
+)
+def test_who_does_not_answer_is_said_once_and_what_was_shown_stays(
+    tab: Visit, path: str, answer: Callable[[Route], None], told: str
+) -> None:
+    tab.open(path)
+    drawn(tab.page)
+    before = tab.page.locator(".wm-panel").all_inner_texts()
+    tab.page.route("**/api/v1/**", answer)
+    tab.page.evaluate("dispatchEvent(new Event('wm-refresh'))")
+    alert = tab.page.get_by_role("alert")
+    expect(alert).to_have_count(1)
+    expect(alert).to_contain_text(told)
+    expect(tab.page.locator(".wm-away").first).to_be_visible()
+    assert [text.split("\n")[0] for text in before] == [
+        text.split("\n")[0] for text in tab.page.locator(".wm-panel").all_inner_texts()
+    ]
+    tab.shot(f"away-{told.split()[1]}-{path.strip('/')[:4]}")
+    tab.page.unroute_all()
+    expect(alert).to_have_count(0)
+    expect(tab.page.locator(".wm-away")).to_have_count(0)
 
 
 @pytest.mark.parametrize("name", PAGES)

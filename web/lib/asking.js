@@ -1,6 +1,7 @@
 // Fetching: one request for panels that need the same answer, cancelled when nobody waits for it any more.
 
 import { chosen, onChosen } from "./address.js";
+import { wait } from "./away.js";
 import { heard } from "./times.js";
 
 const KEPT_MS = 800; // an answer serves whoever asks the same within this, so that a page's panels share it
@@ -69,8 +70,12 @@ export function sendAhead(url) {
 export function fetched(url, options) {
   const answer = options.method ? undefined : ahead.get(url);
   if (answer) ahead.delete(url);
-  return answer ? answer.catch(() => fetch(url, options)) : fetch(url, options);
+  return answer ? answer.catch(() => reached(url, options)) : reached(url, options);
 }
+
+const reached = (url, options) => fetch(url, options).catch((error) => {
+  throw error.name === "AbortError" ? error : Object.assign(new Error("warpmeter does not answer"), { away: "warpmeter" });
+});
 
 async function read(url, options) {
   const answer = await fetched(url, { ...options, headers: { ...ACCEPT, ...options.headers } });
@@ -80,10 +85,11 @@ async function read(url, options) {
   throw failure(answer.status, body, answer.statusText);
 }
 
-// The error of an answer that is none. Where the session has ended, on to the login, and from there back to the view.
+// The error of an answer that is none; `away` is who did not answer, "store" or "warpmeter". Where the session has ended, on to the login, and from there back to the view.
 export function failure(status, body, otherwise = "") {
   if (status === 401) location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
-  return Object.assign(new Error(reason(body) || `${status} ${otherwise}`), { status, body });
+  const before = [502, 504].includes(status) || (status === 503 && !body.detail); // something before us, or too many at once
+  return Object.assign(new Error(reason(body) || `${status} ${otherwise}`), { status, body, away: body.away ?? (before ? "warpmeter" : undefined) });
 }
 
 // What an error's body says, as one sentence.
@@ -109,17 +115,23 @@ export function hold(promise) {
   held = Promise.resolve(promise).finally(() => (held = null));
 }
 
-// Fetch now, when one of `names` changes in the address, and when the page refreshes; with `element`, only once that
-// is nearly in sight. `source` may be a function of what is chosen; `by` asks in another way than `ask`. Returns how to
+// Fetch now, when one of `names` changes in the address, when the page refreshes, and when who did not answer does again;
+// with `element`, only once that is nearly in sight. `source` may be a function of what is chosen; `by` asks in another way than `ask`. Returns how to
 // stop.
 export function follow(source, names, draw, fail, { element, begin, by = ask } = {}) {
   let abort = new AbortController();
-  let [seen, stale] = [!element, true];
+  let [seen, stale, flying, missing] = [!element, true, false, false];
+  const told = (error) => {
+    flying = false;
+    missing = Boolean(error?.away);
+    wait(draw, error);
+  };
   const fetchNow = async (shown = false) => {
     stale = !seen;
     if (stale) return;
     abort.abort();
     const { signal } = (abort = new AbortController());
+    flying = true;
     begin?.();
     if (held) await held;
     if (signal.aborted) return;
@@ -127,9 +139,13 @@ export function follow(source, names, draw, fail, { element, begin, by = ask } =
     const sources = [typeof source === "function" ? source(parameters) : source].flat();
     try {
       const answers = await Promise.all(sources.map((each) => by(each, parameters, { signal, shown })));
-      if (!signal.aborted) draw(...answers);
+      if (signal.aborted) return;
+      told(null);
+      draw(...answers);
     } catch (error) {
-      if (!signal.aborted) fail(error.message, error);
+      if (signal.aborted) return;
+      told(error);
+      fail(error.message, error);
     }
   };
   const watcher = element && new IntersectionObserver(([entry]) => {
@@ -138,14 +154,19 @@ export function follow(source, names, draw, fail, { element, begin, by = ask } =
   }, { rootMargin: "300px" });
   watcher?.observe(element);
   const again = () => fetchNow();
+  const refresh = () => flying || fetchNow(); // one that takes longer than the page's pace would never come
+  const back = () => missing && refresh();
   const quit = onChosen(names, again);
-  addEventListener("wm-refresh", again);
+  addEventListener("wm-refresh", refresh);
+  addEventListener("wm-back", back);
   if (!element) fetchNow();
   const stop = () => {
     abort.abort();
     watcher?.disconnect();
     quit();
-    removeEventListener("wm-refresh", again);
+    removeEventListener("wm-refresh", refresh);
+    removeEventListener("wm-back", back);
+    wait(draw, null);
   };
   return Object.assign(stop, { again });
 }

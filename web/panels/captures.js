@@ -1,4 +1,4 @@
-import { ago, ask, choose, chosen, framed, instant, jobAddress, onChosen, show, whoAmI } from "warpmeter-ui";
+import { ago, ask, choose, chosen, framed, instant, jobAddress, onChosen, show, wait, whoAmI } from "warpmeter-ui";
 import { Processes, analyze, end, look, open, target, view, watch, what } from "warpmeter-ui/captures.js";
 
 const STATES = ["requested", "running", "ended", "lost"];
@@ -42,7 +42,7 @@ export default {
      <button v-if="only" type="button" :aria-label="'Captures of all jobs, not of ' + only + ' alone'" @click="put({ 'captures.job': null })">job {{ only }} ×</button>`,
   ),
   data: () => ({
-    rows: [], total: 0, busy: true, error: "", unit: "", state: "", search: "", only: "", page: 0, picked: "", answer: null, who: null,
+    rows: [], total: 0, busy: true, error: "", away: false, missing: false, nothing: false, unit: "", state: "", search: "", only: "", page: 0, picked: "", answer: null, who: null,
     states: STATES,
   }),
   computed: {
@@ -69,6 +69,7 @@ export default {
   },
   beforeUnmount() {
     this.quit();
+    wait(this.again, null);
     this.gone = true;
     clearTimeout(this.timer);
     clearTimeout(this.wait);
@@ -97,10 +98,12 @@ export default {
         try {
           const { data, total } = await ask(this.source, asked);
           if (this.gone || this.key !== key) return;
-          [this.rows, this.total, this.error] = [data, total, ""];
+          [this.rows, this.total, this.error, this.away] = [data, total, "", false];
+          wait(this.again, null);
         } catch (error) {
           if (this.gone || this.key !== key) return;
-          this.error = error.message;
+          [this.error, this.away] = [error.message, Boolean(error.away)];
+          wait(this.again, error);
         }
         this.busy = false;
       }
