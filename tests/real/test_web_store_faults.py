@@ -11,6 +11,7 @@ from tests.engine import DATABASE, EngineServer
 from tests.gateway import Fault, Gateway
 from tests.ingest_process import migrated
 from tests.web import visitor
+from warpmeter.queries import every
 from warpmeter.settings import Settings, Store, Web
 from warpmeter.web.app import api_app
 
@@ -52,6 +53,14 @@ def site(over: TestClient, gateway: Gateway) -> Iterator[TestClient]:
     gateway.fault = Fault.NONE
 
 
+@pytest.fixture(scope="module")
+def straight(gateway: Gateway) -> Iterator[TestClient]:
+    """Without anything between the page and the store."""
+    store = Store(dsn=f"http://127.0.0.1:{gateway.engine_port}", database=DATABASE)
+    with visitor(Settings(store=store, web=Web(writes_per_minute=1000))) as client:
+        yield client
+
+
 def paths_of(something: str) -> list[str]:
     """What can be looked at and is in the store, with `something` in place of names."""
     described = api_app(Settings()).openapi()["paths"]
@@ -80,6 +89,34 @@ def test_an_answer_that_is_cut_among_its_headers_is_none(gateway: Gateway, site:
     assert [path for path, each in told.items() if "immutable" in each.headers.get("cache-control", "")] == []
 
 
+LONG = "x" * 5000
+
+
+def test_no_name_in_a_path_is_longer_than_a_name_may_be(straight: TestClient) -> None:
+    for path in paths_of(LONG):
+        if LONG in path:
+            answer = straight.get(f"/api/v1{path}", params=given(path))
+            assert (answer.status_code, answer.json()["detail"][0]["loc"][0]) == (404, "path"), path
+
+
+def test_no_value_is_longer_than_the_store_takes(straight: TestClient) -> None:
+    described = straight.get("/api/v1/openapi.json").json()["paths"]
+    asked = [
+        (re.sub(r"\{\w+\}", "x", path), each["name"])
+        for path, methods in described.items()
+        for each in methods.get("get", {}).get("parameters", [])
+        if each["in"] == "query" and path != "/api/v1/queries/{name}"
+    ]
+    asked += [(f"/api/v1/queries/{query.name}", each.name) for query in every() for each in query.parameters]
+    assert len(asked) > 200
+    for path, name in asked:
+        for long in (LONG, "é" * 900, "." * 999):
+            answer = straight.get(path, params={**given(path), name: long})
+            assert answer.status_code < 500, (path, name, answer.text)
+            if long == LONG:
+                assert (answer.status_code, answer.json()["detail"][0]["loc"]) == (422, ["query", name]), (path, name)
+
+
 def test_a_timeline_that_is_cut_is_not_kept(gateway: Gateway, site: TestClient) -> None:
     known = {"process": "0", "load": "1", "since_ns": 0, "until_ns": 10}
     for path, query in (("", "trace_timeline"), ("/lanes", "trace_timeline"), ("/range", "trace_timeline")):
@@ -98,14 +135,6 @@ def test_a_statement_and_a_file_of_rows_that_are_cut_are_none(gateway: Gateway, 
         gateway.asked = "idle"
         assert site.get("/api/v1/queries/top_idle_gpus", params={"format": form}).status_code == 503
         gateway.fault = Fault.NONE
-
-
-@pytest.fixture(scope="module")
-def straight(gateway: Gateway) -> Iterator[TestClient]:
-    """Without anything between the page and the store."""
-    store = Store(dsn=f"http://127.0.0.1:{gateway.engine_port}", database=DATABASE)
-    with visitor(Settings(store=store, web=Web(writes_per_minute=1000))) as client:
-        yield client
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])

@@ -1,17 +1,20 @@
 """What the API asks the store: named queries, bounded, as rows or as the engine's own JSON."""
 
+import re
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from math import ceil
 from typing import IO, Any, Final, cast
+from urllib.parse import quote
 
 import msgspec
 from clickhouse_connect.driver.exceptions import OperationalError
 from urllib3.exceptions import HTTPError
 
 from warpmeter import queries, store
+from warpmeter.queries import QueryError
 from warpmeter.settings import Store, Web
 from warpmeter.store import Client
 
@@ -23,6 +26,9 @@ FORMAT: Final[Mapping[str, Any]] = {
 """JSON as browsers take it: ISO times, plain numbers, null for what is not a number."""
 CUT: Final = "the store's answer ended too early: its connection was cut; ask again"
 PIECE: Final = 1 << 16
+ADDRESS: Final = 3900
+"""Bytes of values in an address: the client takes 4 KiB for too long, with names and signs between them."""
+_ESCAPED: Final = re.compile(r"[\\'\s]")
 PATIENCE_S: Final = 5
 """So much longer than a query may take is waited for its answer: the store tells of the limit itself."""
 
@@ -54,7 +60,9 @@ class Reads:
         return self.whole(query.sql, query.values(given), form, bounds)
 
     def whole(self, sql: str, given: Mapping[str, Any], form: str, bounds: Mapping[str, Any]) -> bytes:
-        """What a statement answers, to its end. Raises ClickHouseError, also where the connection ended before."""
+        """What a statement answers, to its end. Raises ClickHouseError, also where the connection ended before, and
+        QueryError for values that are longer than an address may be."""
+        _fits(given)
         body = self.client().raw_query(sql, dict(given), settings={**bounds, **FORMAT}, fmt=form)
         return ended(body, form)
 
@@ -90,6 +98,14 @@ class Reads:
                 "max_result_bytes": web.query_bytes,
             }
         )
+
+
+def _fits(given: Mapping[str, Any]) -> None:
+    """Longer values the client sends as a form, which not every store takes."""
+    lengths = {name: len(quote(_ESCAPED.sub(r"\\\g<0>", str(value)))) for name, value in given.items()}
+    if sum(lengths.values()) + sum(map(len, lengths)) > ADDRESS:
+        longest = max(lengths, key=lambda name: lengths[name])
+        raise QueryError(f"{longest} is too long: the store takes {ADDRESS} bytes of all values together", longest)
 
 
 class TooLongError(Exception):
