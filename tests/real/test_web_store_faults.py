@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -10,6 +11,7 @@ from fastapi.testclient import TestClient
 from tests.engine import DATABASE, EngineServer
 from tests.gateway import Fault, Gateway
 from tests.ingest_process import migrated
+from tests.wait import until
 from tests.web import visitor
 from warpmeter.queries import every
 from warpmeter.settings import Settings, Store, Web
@@ -26,6 +28,9 @@ ANY = {
     "host": "h",
     "pid": "1",
 }
+THREADS = 40
+"""That Starlette has for endpoints."""
+CROWD = 60
 WITHOUT_STORE = ("/session", "/metrics", "/queries")
 
 
@@ -41,7 +46,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 @pytest.fixture(scope="module")
 def over(gateway: Gateway) -> Iterator[TestClient]:
     store = Store(dsn=f"http://127.0.0.1:{gateway.port}", database=DATABASE)
-    with visitor(Settings(store=store, web=Web(writes_per_minute=1000))) as client:
+    with visitor(Settings(store=store, web=Web(writes_per_minute=1000, query_s=120))) as client:
         yield client
 
 
@@ -87,6 +92,19 @@ def test_an_answer_that_is_cut_among_its_headers_is_none(gateway: Gateway, site:
     assert len(told) > 30
     assert {path: (each.status_code, each.text) for path, each in told.items() if each.status_code != 503} == {}
     assert [path for path, each in told.items() if "immutable" in each.headers.get("cache-control", "")] == []
+
+
+def test_whether_it_is_up_is_said_whatever_the_others_wait_for(gateway: Gateway, site: TestClient) -> None:
+    assert site.get("/api/v1/health").json()["ok"]
+    gateway.fault, before = Fault.HANGS, gateway.hits
+    with ThreadPoolExecutor(CROWD) as pool:
+        waiting = [pool.submit(site.get, f"/api/v1/hosts/{number}") for number in range(CROWD)]
+        until(lambda: gateway.hits - before >= THREADS, "all threads to wait for the store", 60)
+        said = site.get("/api/v1/health")
+        answered = [each for each in waiting if each.done()]
+        gateway.fault = Fault.NONE
+    assert (said.status_code, said.json()["ok"], "not known" in said.json()["why"], answered) == (503, False, True, [])
+    until(lambda: site.get("/api/v1/health").json()["ok"], "the store to be known again", 60)
 
 
 LONG = "x" * 5000

@@ -10,11 +10,11 @@ from warpmeter.web.request.times import invalid, missing
 MOST: Final = 1000
 """Characters of one value."""
 MOST_ENCODED: Final = 3000
-"""Bytes of all values together, as in an address: the store's takes 4 KiB, what a question adds by itself among them."""
+"""Bytes of all values together, as in an address: the store takes 4 KiB, with what a question adds."""
 
 
-def bounded(request: Request) -> None:
-    """A dependency of every endpoint. 404 for a name in the path that is longer than any, 422 for another value."""
+async def bounded(request: Request) -> None:
+    """A dependency of every endpoint, which waits for no thread. 404 for a name in the path that is longer than any, 422 for another value."""
     for name, value in request.path_params.items():
         if len(str(value)) > MOST or _encoded(str(value)) > MOST_ENCODED:
             raise missing("path", name, f"no name is that long: up to {MOST} characters", str(value)[:100])
