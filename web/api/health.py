@@ -10,7 +10,7 @@ router = APIRouter(tags=["health"])
 
 
 class Health(BaseModel):
-    """`ok` is false, with status 503, when the store does not answer, or not in time; `why` says so, to who is known."""
+    """`ok` is false, with status 503, when the store does not answer in time; `why` says more, to who is known."""
 
     ok: bool
     version: str = Field(examples=["0.1.0"])

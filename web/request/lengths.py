@@ -14,7 +14,10 @@ MOST_ENCODED: Final = 3000
 
 
 async def bounded(request: Request) -> None:
-    """A dependency of every endpoint, which waits for no thread. 404 for a name in the path that is longer than any, 422 for another value."""
+    """A dependency of every endpoint, which waits for no thread.
+
+    404 for a name in the path that is longer than any, 422 for another value.
+    """
     for name, value in request.path_params.items():
         if len(str(value)) > MOST or _encoded(str(value)) > MOST_ENCODED:
             raise missing("path", name, f"no name is that long: up to {MOST} characters", str(value)[:100])

@@ -33,7 +33,7 @@ class Pulse:
 
     def _ask(self) -> Future[str]:
         with self._lock:
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._listen, name="pulse", daemon=True)
                 self._thread.start()
             if self._going is None or self._going.done():
@@ -49,5 +49,10 @@ class Pulse:
                 client = store.client(self._store, patience_s=PATIENCE_S)
                 ended(client.raw_query("SELECT 1", fmt="JSONCompact"), "JSONCompact")
                 asked.set_result("")
-            except Exception as error:  # whatever it is, the store did not answer, and is asked again
+            except store.ClickHouseError as error:
                 asked.set_result(store.reason(error))
+            finally:
+                if (
+                    not asked.done()
+                ):  # something that nobody expected ends this thread; the next question begins another
+                    asked.set_result("not known: it could not be asked, as the log says")
