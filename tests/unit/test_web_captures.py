@@ -43,6 +43,7 @@ def test_what_is_in_the_store_is_read_in_parts(tmp_path: Path) -> None:
         found = stored(Traces(url=str(tmp_path / "traces")), url, "5u")
         assert (found.size, found.name, found.etag) == (10, "a.json.gz", '"5u"')
         assert b"".join(found.read(3, 7)) == b"34567"
+    assert stored(Traces(url=str(tmp_path / "traces")), str(file), 'no\r\nsum: "').etag == ""
 
 
 def test_nothing_beyond_the_store_is_read(tmp_path: Path) -> None:
@@ -51,9 +52,13 @@ def test_nothing_beyond_the_store_is_read(tmp_path: Path) -> None:
     secret.write_bytes(b"secret")
     (store / "link").symlink_to(secret)
     (store / "folder").symlink_to(tmp_path)
+    (store / "circle").symlink_to(store / "circle")
+    (store / "two\nlines").write_bytes(b"x")
     for url in (
         str(secret), f"{store}/../traces-of-others", f"{store}/link", f"{store}/folder/traces-of-others",
         f"file://{secret}", "memory://traces/a", "/etc/passwd", str(store), "http://127.0.0.1/x",
+        f"{store}/circle", f"{store}/circle/a", f"{store}/nul\0", f"{store}/two\nlines", "http://[", "",
+        f"{store}/{'x' * 300}",
     ):  # fmt: skip
         with pytest.raises(NoFileError):
             stored(Traces(url=str(store)), url)
