@@ -23,7 +23,7 @@ def looking_of(request: Request) -> Looking:
     return found
 
 
-@router.get("/jobs/{job_id:path}/profilable", response_model=Profilable, responses=RESPONSES)
+@router.get("/jobs/{job_id:named}/profilable", response_model=Profilable, responses=RESPONSES)
 def profilable(
     job_id: str,
     looking: Annotated[Looking, Depends(looking_of)],

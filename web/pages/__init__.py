@@ -9,7 +9,7 @@ def register() -> None:
     """Tell NiceGUI which address shows what."""
     ui.page("/", title="Overview · warpmeter")(overview.show)
     ui.page("/hosts", title="Hosts · warpmeter")(host.listing)
-    ui.page("/host/{host:path}")(host.show)
+    ui.page("/host/{host:named}")(host.show)
     ui.page("/jobs", title="Jobs · warpmeter")(job.listing)
     ui.page("/job")(job.show)
     ui.page("/profiling", title="Profiling · warpmeter")(profiling.show)

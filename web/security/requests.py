@@ -40,7 +40,7 @@ class Asked:
     @property
     def for_person(self) -> bool:
         """A browser goes there, to show it to somebody."""
-        return self.method == "GET" and self.kind == "http" and "text/html" in self.headers.get("accept", "")
+        return self.method in ("GET", "HEAD") and self.kind == "http" and "text/html" in self.headers.get("accept", "")
 
     def cookie(self, name: str) -> str:
         """A cookie's value, '' without one; whatever else of this machine's name set beside it."""
