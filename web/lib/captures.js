@@ -91,7 +91,7 @@ export const Processes = {
             <tr v-for="row in rows" :key="row.sequence + row.host + row.pid">
               <td v-if="several" class="wm-number">{{ row.sequence }}</td>
               <td class="wm-number">{{ row.rank ?? '–' }}</td>
-              <td>{{ row.host }}</td>
+              <td><span class="wm-cut" :title="row.host">{{ row.host }}</span></td>
               <td class="wm-number">{{ row.pid ?? '–' }}</td>
               <td><span :class="'wm-tag wm-' + mood(row.state)">{{ row.state }}</span></td>
               <td class="wm-why"><span v-if="row.reason" :title="row.meaning"><code>{{ row.reason }}</code> {{ row.why }}</span><span v-else>{{ row.why }}</span><span v-if="row.clock" class="wm-warn"> {{ row.clock }}</span></td>

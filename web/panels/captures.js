@@ -15,9 +15,9 @@ export default {
            <tr :class="{ 'wm-chosen': row.capture_id === picked }">
              <td class="wm-nowrap" :title="instant(Date.parse(row.requested_at))">{{ ago(Date.parse(row.requested_at)) }}</td>
              <td><span :class="'wm-tag wm-' + look(row)">{{ row.state }}</span></td>
-             <td><button type="button" class="wm-id" :aria-expanded="details ? row.capture_id === picked : undefined" :title="row.capture_id" @click="pick(row)">{{ row.name || row.capture_id }}</button></td>
-             <td v-if="!job"><a v-if="row.job_id" :href="jobAddress(row.job_id, { capture: row.capture_id })">{{ row.job_id }}</a><span v-else>{{ target(row) }}</span></td>
-             <td>{{ row.requested_by }}</td>
+             <td><button type="button" class="wm-id wm-cut" :aria-expanded="details ? row.capture_id === picked : undefined" :title="row.capture_id" @click="pick(row)">{{ row.name || row.capture_id }}</button></td>
+             <td v-if="!job"><a v-if="row.job_id" class="wm-cut" :title="row.job_id" :href="jobAddress(row.job_id, { capture: row.capture_id })">{{ row.job_id }}</a><span v-else class="wm-cut" :title="target(row)">{{ target(row) }}</span></td>
+             <td><span class="wm-cut" :title="row.requested_by">{{ row.requested_by }}</span></td>
              <td>{{ what(row) }}</td>
              <td class="wm-number">{{ row.captured }} of {{ row.processes }}</td>
              <td class="wm-number">{{ row.bytes ? show(row.bytes, "B") : '–' }}</td>
@@ -39,7 +39,7 @@ export default {
      </div>`,
     `<input v-if="!job" type="search" aria-label="Search captures by id, name, job or who asked" placeholder="id, name, job or who" :value="search" @input="seek($event.target.value)" />
      <label class="wm-muted">State <select :value="state" @change="put({ 'captures.state': $event.target.value, 'captures.page': null })"><option value="">all</option><option v-for="each in states" :key="each" :value="each">{{ each }}</option></select></label>
-     <button v-if="only" type="button" :aria-label="'Captures of all jobs, not of ' + only + ' alone'" @click="put({ 'captures.job': null })">job {{ only }} ×</button>`,
+     <button v-if="only" type="button" :aria-label="'Captures of all jobs, not of ' + only + ' alone'" :title="only" class="wm-cut" @click="put({ 'captures.job': null })">job {{ only }} ×</button>`,
   ),
   data: () => ({
     rows: [], total: 0, busy: true, error: "", away: false, missing: false, nothing: false, unit: "", state: "", search: "", only: "", page: 0, picked: "", answer: null, who: null,

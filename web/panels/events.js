@@ -14,7 +14,7 @@ export default {
         <td><button type="button" class="wm-link" title="Look at the minutes around it" @click="around(each)">{{ time(each.at) }}</button></td>
         <td><span class="wm-tag" :class="'wm-' + (moods[each.kind] ?? 'none')">{{ each.kind }}</span></td>
         <td>{{ each.gpu ?? '' }}</td>
-        <td>{{ [each.what, each.why].filter(Boolean).join(': ') }}</td>
+        <td class="wm-why">{{ [each.what, each.why].filter(Boolean).join(': ') }}</td>
         <td class="wm-number">{{ length(each) }}</td>
       </tr></tbody>
     </table></div>

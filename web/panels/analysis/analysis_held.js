@@ -11,7 +11,7 @@ export default {
       <p class="wm-muted">{{ words }}</p>
       <div v-if="device.holders.length" class="wm-scroll" tabindex="0" role="region" aria-label="Who held memory at the peak"><table class="wm-table">
         <thead><tr><th scope="col">Held at the peak by</th><th scope="col">Module</th><th scope="col" class="wm-number">Blocks</th><th scope="col" class="wm-number">Bytes</th></tr></thead>
-        <tbody><tr v-for="(row, at) in holders" :key="at"><td>{{ row.operator || 'no operator' }}</td><td>{{ row.module || '–' }}</td><td class="wm-number">{{ row.blocks }}</td><td class="wm-number">{{ bytes(row.bytes) }}</td></tr></tbody>
+        <tbody><tr v-for="(row, at) in holders" :key="at"><td><span class="wm-cut" :title="row.operator">{{ row.operator || 'no operator' }}</span></td><td><span class="wm-cut" :title="row.module">{{ row.module || '–' }}</span></td><td class="wm-number">{{ row.blocks }}</td><td class="wm-number">{{ bytes(row.bytes) }}</td></tr></tbody>
       </table></div>
     </template>`,
     `<label v-if="devices && devices.length > 1" class="wm-muted">Device <select aria-label="Device" v-model="at"><option v-for="(each, at) in devices" :key="at" :value="at">{{ named(each) }}</option></select></label>`,
