@@ -2,7 +2,7 @@
 
 from nicegui import ui
 
-from warpmeter.web.pages import analyze, api, console, host, job, overview, profiling, timeline
+from warpmeter.web.pages import analyze, api, console, host, job, missing, overview, profiling, timeline
 
 
 def register() -> None:
@@ -17,3 +17,4 @@ def register() -> None:
     ui.page("/timeline", title="Timeline · warpmeter")(timeline.show)
     ui.page("/sql", title="SQL · warpmeter")(console.show)
     ui.page("/api", title="API · warpmeter")(api.show)
+    missing.register()
