@@ -71,7 +71,7 @@ export default {
         theme: look(AgGrid), loadThemeGoogleFonts: false, rowData, columnDefs: this.columns.map(this.definition),
         domLayout: "autoHeight", ensureDomOrder: true, enableCellTextSelection: true, animateRows: false, suppressMultiSort: true,
         suppressMovableColumns: true, suppressNoRowsOverlay: true, suppressDragLeaveHidesColumns: true, suppressColumnVirtualisation: true,
-        getRowId: ({ data }) => `${data[this.row]}`,
+        getRowId: ({ data }) => `=${data[this.row]}`, // it is a key of an object: no name may be one of those that all have
         defaultColDef: { cellDataType: false, resizable: true, comparator: () => 0, suppressHeaderMenuButton: true },
         onSortChanged: ({ api, source }) => source.startsWith("ui") && this.sorted(api),
         onCellKeyDown: ({ event }) => event.key === "Enter" && event.target.querySelector?.("a")?.click(),
