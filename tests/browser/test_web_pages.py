@@ -9,7 +9,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.browser.visits import Visit, visit
+from tests.browser.visits import Theme, Visit, visit
 from tests.tables import land, row
 from tests.web_process import page_over
 from tests.webworld import HOSTS, ODD_HOST, ODD_JOB, landed
@@ -21,6 +21,7 @@ HOST = f"/host/{quote(ODD_HOST, safe='')}"
 JOB = f"/job?id={quote(ODD_JOB, safe='')}"
 PAGES = {"overview": "/", "hosts": "/hosts", "host": HOST, "jobs": "/jobs", "job": JOB}
 BARE = "bare"
+STRANGE = ("__proto__", "a/b", "a/events", "a\nb")
 NO_KAFKA = "/profilable"
 """Whether a job can be profiled its agents say over Kafka, which these tests do without."""
 
@@ -39,6 +40,10 @@ def _land(client: Client) -> None:
     land(client, "host-samples", [row("host-samples", **stamp, cpu_util_permille=300)])
     told = {"source": "gpu", "subject": "", "state": "unsupported", "why": "no NVIDIA driver"}
     land(client, "source-health", [row("source-health", **stamp, **told)])
+    land(client, "host-samples", [row("host-samples", **{**stamp, "host": host}) for host in STRANGE])
+    wish = {"action": "start", "requested_by": "ann", "mode": "trace", "count": 1, "duration_ms": 500}
+    asked = row("capture-requests", capture_id="long", ts=float(world.until), job_id="j" * 300, **wish)
+    land(client, "capture-requests", [asked])
 
 
 def drawn(page: Page) -> None:
@@ -55,6 +60,43 @@ def drawn(page: Page) -> None:
 def complaints(tab: Visit) -> list[str]:
     """What went wrong, but for what needs Kafka."""
     return [error for error in tab.errors if NO_KAFKA not in error]
+
+
+@pytest.mark.parametrize("host", STRANGE)
+def test_a_host_of_any_name_has_its_page(tab: Visit, host: str) -> None:
+    tab.open("/hosts")
+    tab.page.get_by_role("link", name=host, exact=True).click()
+    expect(tab.page.get_by_role("heading", level=1)).to_have_text(host)
+    expect(tab.page.get_by_role("region", name="Host", exact=True)).to_contain_text("Seen")
+    assert complaints(tab) == []
+
+
+def test_no_name_makes_the_grid_complain(tab: Visit) -> None:
+    said: list[str] = []
+    tab.page.on("console", lambda message: said.append(message.text))
+    tab.open("/hosts")
+    expect(tab.page.get_by_role("link", name="__proto__")).to_be_visible()
+    assert said == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_an_address_that_is_none_is_said_with_a_way_on(browser: Browser, home: str, theme: Theme) -> None:
+    for width in (1280, 390):
+        with visit(browser, home, width, theme) as found:
+            found.open("/nowhere")
+            expect(found.page.get_by_role("heading", name="There is no such page")).to_be_visible()
+            expect(found.page.get_by_role("main")).to_contain_text("/nowhere")
+            expect(found.page.get_by_role("link", name="Hosts", exact=True)).to_be_visible()
+            assert (found.barriers(), found.overflows) == ([], False)
+
+
+def test_a_long_name_leaves_room_for_what_stands_beside_it(tab: Visit) -> None:
+    tab.open("/profiling")
+    job = tab.page.get_by_role("link", name="j" * 300)
+    expect(job).to_have_attribute("title", "j" * 300)
+    expect(tab.page.get_by_role("button", name="Cancel")).to_be_in_viewport(ratio=1)
+    width = job.evaluate("(each) => each.clientWidth")
+    assert width < 300
 
 
 @pytest.mark.parametrize("hours", [-3, 3])

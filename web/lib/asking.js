@@ -127,7 +127,7 @@ export function follow(source, names, draw, fail, { element, begin, by = ask } =
     wait(draw, error);
   };
   const fetchNow = async (shown = false) => {
-    stale = !seen;
+    stale = !seen && !missing; // one that tells nobody answers, out of sight too, must learn when they do
     if (stale) return;
     abort.abort();
     const { signal } = (abort = new AbortController());
