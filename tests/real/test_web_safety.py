@@ -261,7 +261,7 @@ def test_who_did_what_is_in_the_log_and_no_token_is(engine: Store, capsys: pytes
     said = "".join(capsys.readouterr())
     assert re.search(r"audit .*action=sql .*of ann.*who=ann", said)
     assert re.search(r"audit .*action=request .*path=/api/v1/sql .*status=403 .*who=bob", said)
-    assert re.search(r"audit .*action=login .*who=ann", said)
+    assert re.search(r"audit .*action=login .*by=token .*who=ann", said)
     for secret in (ANN.token, BOB.token, "a wrong token", client.cookies["warpmeter_session"]):
         assert secret not in said
 

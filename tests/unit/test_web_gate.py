@@ -165,13 +165,32 @@ def test_nobody_else_says_who_asks() -> None:
     assert identity.of(stranger) == Identified(None, "nobody")
     assert identity.of(request(peer="", x_forwarded_user="ann")).caller is None
     mapped = request(peer="::ffff:10.1.2.3", x_forwarded_user="ann", x_forwarded_groups="ml")
-    assert identity.of(mapped).caller == Caller("ann", "viewer")
+    assert identity.of(mapped).caller == Caller("ann", "viewer", "proxy")
 
 
 def test_a_browsers_own_header_beside_the_proxys_is_not_believed() -> None:
     pairs = [(b"x-forwarded-user", b"root"), (b"X-Forwarded-User", b"ann"), (b"x-forwarded-groups", b"gpu-admins")]
     scope = {"type": "http", "method": "GET", "path": "/", "headers": pairs, "client": ("10.1.2.3", 1)}
     assert Identity(PROXIED).of(asked(scope)) == Identified(None, "proxy")
+
+
+@pytest.mark.parametrize(
+    ("sent", "name"), [("Jürgen Müller".encode(), "Jürgen Müller"), ("Jürgen".encode("latin-1"), "Jürgen")]
+)
+def test_a_proxys_user_is_text(sent: bytes, name: str) -> None:
+    pairs = [(b"x-forwarded-user", sent), (b"x-forwarded-groups", b"ml")]
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": pairs, "client": ("10.1.2.3", 1)}
+    assert Identity(PROXIED).of(asked(scope)).caller == Caller(name, "viewer", "proxy")
+
+
+def test_a_proxys_user_is_not_the_token_of_that_name() -> None:
+    identity = Identity(replace(PROXIED, tokens=(ANN, BOB)))
+    from_proxy = identity.of(request(peer="10.1.2.3", x_forwarded_user="ann", x_forwarded_groups="gpu-admins")).caller
+    with_token = identity.of(request(authorization=f"Bearer {ANN.token}")).caller
+    assert from_proxy is not None
+    assert with_token is not None
+    assert from_proxy.key != with_token.key
+    assert identity.sessions.csrf(from_proxy) != identity.sessions.csrf(with_token)
 
 
 def test_the_address_of_a_caller_is_what_a_trusted_proxy_saw() -> None:
@@ -190,6 +209,9 @@ def test_a_token_comes_from_its_file(tmp_path: Path) -> None:
         Identity(Web(tokens=(Token("ci", token_file=file),)))
     file.write_bytes(b"\xff" * 40)
     with pytest.raises(TokenError, match="no text"):
+        Identity(Web(tokens=(Token("ci", token_file=file),)))
+    file.write_text("ä" * 20)
+    with pytest.raises(TokenError, match="no header carries"):
         Identity(Web(tokens=(Token("ci", token_file=file),)))
     with pytest.raises(TokenError, match="No such file"):
         Identity(Web(tokens=(Token("ci", token_file=tmp_path / "none"),)))

@@ -152,7 +152,7 @@ class Gate:
             return 0.0
         if request.path == "/login" or identified.caller is None:
             return self._logins.wait_s(self._identity.address(request))
-        return self._writes.wait_s(identified.caller.name)
+        return self._writes.wait_s(identified.caller.key)
 
     def _tell(self, request: Asked, identified: Identified, status: int, refusal: Refusal | None) -> None:
         what = {"method": request.method, "path": request.path, "address": self._identity.address(request)}
