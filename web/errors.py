@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse
 
 from warpmeter import log, store
 from warpmeter.queries import QueryError
+from warpmeter.web.security.rates import Rates
 
 SHORTER: Final = "ask for a shorter window, fewer rows or a longer step"
 TOO_MUCH: Final = {
@@ -21,6 +22,8 @@ TOO_MUCH: Final = {
     396: f"its answer is larger than one may be (web.query_rows, web.query_bytes): {SHORTER}",
 }
 """ClickHouse's codes of what was asked for too much, and what to do."""
+TELLS_PER_MINUTE: Final = 1
+"""Of one reason, in the log."""
 UNFIT: Final = (36, 457)
 PARAMETER: Final = re.compile(r"(Value .*? cannot be parsed as \S+) for query parameter '(\w+)'", re.DOTALL)
 """What ClickHouse says to a value of another type than the query's."""
@@ -28,6 +31,7 @@ PARAMETER: Final = re.compile(r"(Value .*? cannot be parsed as \S+) for query pa
 
 def register(app: FastAPI) -> None:
     """Answer the errors that endpoints let through, a validation error in FastAPI's own form."""
+    told = Rates(TELLS_PER_MINUTE)
 
     @app.exception_handler(QueryError)
     def refused(_: Request, error: QueryError) -> JSONResponse:
@@ -53,13 +57,19 @@ def register(app: FastAPI) -> None:
             return JSONResponse({"detail": [why]}, 422)
         if code in TOO_MUCH:
             return JSONResponse({"detail": [{"type": "too_much", "loc": ["query"], "msg": TOO_MUCH[code]}]}, 422)
-        return JSONResponse({"detail": store.reason(error), "away": "store"}, 503)
+        return _away(store.reason(error), told)
 
     @app.exception_handler(msgspec.DecodeError)
     @app.exception_handler(JSONDecodeError)
     def unreadable(_: Request, error: Exception) -> JSONResponse:
-        log.get("web").warning("the store's answer cannot be read", why=str(error))
-        return JSONResponse({"detail": f"the store's answer cannot be read ({error}): ask again"}, 503)
+        return _away(f"the store's answer cannot be read ({error}): ask again", told)
+
+
+def _away(why: str, told: Rates) -> JSONResponse:
+    """The store does not answer, or not as it should; the log says so once a while, however many ask."""
+    if not told.wait_s(why[:100]):
+        log.get("web").warning("the store does not answer", why=why)
+    return JSONResponse({"detail": why, "away": "store"}, 503)
 
 
 def _sayable(wrong: dict[str, Any]) -> dict[str, Any]:

@@ -101,6 +101,14 @@ def test_who_opens_a_connection_and_does_not_come_to_ask_is_let_go(page: WebProc
                 pass
 
 
+def test_a_store_that_is_away_is_a_line_in_the_log_and_not_one_a_request(page: WebProcess) -> None:
+    for _ in range(5):
+        assert httpx.get(f"{page.url}/api/v1/hosts").status_code == 503
+    told = [line for line in page.said if line["level"] == "warning" and "refused" not in line["event"]]
+    assert 0 < len(told) < 5, told
+    assert {line["event"] for line in told} == {"the store does not answer"}
+
+
 def test_one_address_cannot_take_all_connections(tmp_path: Path) -> None:
     with ExitStack() as opened:
         process = opened.enter_context(closing(WebProcess(tmp_path)))
