@@ -10,11 +10,13 @@ from fastapi.testclient import TestClient
 
 from tests.engine import DATABASE, EngineServer
 from tests.gateway import Fault, Gateway
-from tests.ingest_process import migrated
+from tests.ingest_process import migrated, store_settings
+from tests.timelines import landed, linked
 from tests.wait import until
 from tests.web import visitor
 from warpmeter.queries import every
 from warpmeter.settings import Settings, Store, Web
+from warpmeter.store import connect
 from warpmeter.web.app import api_app
 
 pytestmark = pytest.mark.timeout(300)
@@ -36,9 +38,12 @@ WITHOUT_STORE = ("/session", "/metrics", "/queries")
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """All tables, empty, behind a proxy that can do wrong."""
-    with closing(EngineServer(tmp_path_factory.mktemp("web") / "engine")) as server:
-        migrated(server)
+    """All tables, empty but for a trace, behind a proxy that can do wrong."""
+    folder = tmp_path_factory.mktemp("web")
+    with closing(EngineServer(folder / "engine")) as server:
+        writing = store_settings(migrated(server))
+        with connect(writing) as client:
+            landed(client, writing, "linked", [linked().write(folder / "linked.json")])
         with closing(Gateway(server.port, asked="")) as proxy:
             yield proxy
 
@@ -136,11 +141,14 @@ def test_no_value_is_longer_than_the_store_takes(straight: TestClient) -> None:
 
 
 def test_a_timeline_that_is_cut_is_not_kept(gateway: Gateway, site: TestClient) -> None:
-    known = {"process": "0", "load": "1", "since_ns": 0, "until_ns": 10}
-    for path, query in (("", "trace_timeline"), ("/lanes", "trace_timeline"), ("/range", "trace_timeline")):
-        gateway.fault, gateway.asked = Fault.HEAD_CUT, query
-        answer = site.get(f"/api/v1/traces/x/timeline{path}", params=known)
-        assert (answer.status_code, "cut" in answer.text) == (503, True), answer.text
+    about = site.get("/api/v1/traces/linked/timeline/lanes").json()
+    known = {"process": about["process"], "load": about["load"], "since_ns": 0, "until_ns": 10}
+    for path in ("", "/lanes", "/range"):
+        whole = site.get(f"/api/v1/traces/linked/timeline{path}", params=known)
+        gateway.fault, gateway.asked = Fault.HEAD_CUT, "trace_timeline"
+        answer = site.get(f"/api/v1/traces/linked/timeline{path}", params=known)
+        gateway.fault = Fault.NONE
+        assert (whole.status_code, answer.status_code, "cut" in answer.text) == (200, 503, True), answer.text
         assert "immutable" not in answer.headers.get("cache-control", "")
 
 
