@@ -20,10 +20,12 @@ class Fault(Enum):
     TOO_LARGE = auto()  # another one, which no retry mends
     NO_MEMORY = auto()  # the engine's own refusal, of a query that may hold a megabyte
     HANGS = auto()  # no answer, until the fault is another
+    NO_TIME = auto()  # ClickHouse's refusal of what takes longer than it may
     HEAD_CUT = auto()  # the connection ends among the headers of the answer
 
 
 _PAGES: Final = {Fault.BAD_GATEWAY: (502, "Bad Gateway"), Fault.TOO_LARGE: (413, "Request Entity Too Large")}
+_NO_TIME: Final = b"Code: 159. DB::Exception: Timeout exceeded: elapsed 10001 ms. (TIMEOUT_EXCEEDED) (version 26.9.1)\n"
 
 
 class Gateway:
@@ -92,8 +94,11 @@ class _Request(socketserver.StreamRequestHandler):
         body = head + self.rfile.read(size - len(head))
         while fault is Fault.HANGS and gateway.fault is Fault.HANGS:
             threading.Event().wait(0.05)
+        fault = gateway.fault if fault is Fault.HANGS else fault
         if fault in _PAGES:
             return self._answer(*_PAGES[fault], {}, b"<html><title>Oh</title><h1>%s</h1></html>" % fault.name.encode())
+        if fault is Fault.NO_TIME:
+            return self._answer(500, "Internal Server Error", {"X-ClickHouse-Exception-Code": "159"}, _NO_TIME)
         if fault is Fault.NO_MEMORY:
             path += "&max_memory_usage=1000000"
         answer = _asked(gateway.engine_port, method, path, headers, body)

@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse
 from warpmeter import log, store
 from warpmeter.queries import QueryError
 from warpmeter.web.security.rates import Rates
+from warpmeter.web.store.load import BusyError
 
 SHORTER: Final = "ask for a shorter window, fewer rows or a longer step"
 TOO_MUCH: Final = {
@@ -24,6 +25,7 @@ TOO_MUCH: Final = {
 """ClickHouse's codes of what was asked for too much, and what to do."""
 TELLS_PER_MINUTE: Final = 1
 """Of one reason, in the log."""
+AGAIN_S: Final = "5"
 UNFIT: Final = (36, 457)
 PARAMETER: Final = re.compile(r"(Value .*? cannot be parsed as \S+) for query parameter '(\w+)'", re.DOTALL)
 """What ClickHouse says to a value of another type than the query's."""
@@ -51,6 +53,8 @@ def register(app: FastAPI) -> None:
 
     @app.exception_handler(store.ClickHouseError)
     def store_failed(_: Request, error: store.ClickHouseError) -> JSONResponse:
+        if isinstance(error, BusyError):
+            return JSONResponse({"detail": str(error)}, 503, {"retry-after": AGAIN_S})
         code = store.code(error) or 0
         if code in UNFIT and (found := PARAMETER.search(str(error))):
             why = {"type": "value_error", "loc": ["query", found[2]], "msg": found[1]}

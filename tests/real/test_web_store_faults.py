@@ -112,6 +112,24 @@ def test_whether_it_is_up_is_said_whatever_the_others_wait_for(gateway: Gateway,
     until(lambda: site.get("/api/v1/health").json()["ok"], "the store to be known again", 60)
 
 
+def test_what_takes_too_long_is_who_asks_to_mend_but_not_in_a_crowd(gateway: Gateway, site: TestClient) -> None:
+    path = "/api/v1/queries/hosts_listed"
+    assert site.get(path).status_code == 200
+    gateway.fault = Fault.NO_TIME
+    alone = site.get(path)
+    assert (alone.status_code, "web.query_s" in alone.text, "retry-after" in alone.headers) == (422, True, False)
+    gateway.fault, before = Fault.HANGS, gateway.hits
+    with ThreadPoolExecutor(CROWD) as pool:
+        waiting = [pool.submit(site.get, path) for _ in range(CROWD)]
+        until(lambda: gateway.hits - before >= THREADS, "all threads to wait for the store", 60)
+        gateway.fault = Fault.NO_TIME
+        told = [each.result() for each in waiting]
+    crowded = [each for each in told if each.status_code == 503]
+    assert len(crowded) >= THREADS - 16
+    assert {each.status_code for each in told} <= {422, 503}
+    assert {each.headers["retry-after"] for each in crowded} == {"5"}
+
+
 LONG = "x" * 5000
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from math import ceil
 from typing import IO, Any, Final, cast
@@ -17,6 +17,7 @@ from warpmeter import queries, store
 from warpmeter.queries import QueryError
 from warpmeter.settings import Store, Web
 from warpmeter.store import Client
+from warpmeter.web.store.load import Load
 
 FORMAT: Final[Mapping[str, Any]] = {
     "date_time_output_format": "iso",
@@ -42,6 +43,7 @@ class Reads:
 
     store: Store
     limits: Web
+    load: Load = field(default_factory=Load, compare=False, repr=False)
 
     def rows(self, name: str, **given: object) -> list[dict[str, Any]]:
         """Rows of a query as dicts. Raises QueryError for what it was given, ClickHouseError from the store."""
@@ -63,7 +65,8 @@ class Reads:
         """What a statement answers, to its end. Raises ClickHouseError, also where the connection ended before, and
         QueryError for values that are longer than an address may be."""
         _fits(given)
-        body = self.client().raw_query(sql, dict(given), settings={**bounds, **FORMAT}, fmt=form)
+        with self.load.one():
+            body = self.client().raw_query(sql, dict(given), settings={**bounds, **FORMAT}, fmt=form)
         return ended(body, form)
 
     def bounded(self, sql: str, form: str, settings: Mapping[str, Any], most: int, within_s: float) -> bytes:
