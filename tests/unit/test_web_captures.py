@@ -6,13 +6,14 @@ from typing import Any
 import fsspec
 import pytest
 
-from warpmeter.captures.asking import request
+from warpmeter.captures.asking import NotTakenError, request
 from warpmeter.captures.progress import Progress
 from warpmeter.captures.ranks import Event
 from warpmeter.captures.stored import events
 from warpmeter.settings import Settings, Traces
 from warpmeter.web.captures.heard import Captures, Known, processes
 from warpmeter.web.captures.live import ROUNDS, Heard, Live
+from warpmeter.web.captures.looking import Looked, Looking
 from warpmeter.web.store.reads import Reads
 from warpmeter.web.traces.files import NoFileError, NoRangeError, asked, stored
 
@@ -184,3 +185,19 @@ def test_a_trace_is_known_from_the_store_alone_analysed_or_not(state: str) -> No
     (trace,) = progress.captured
     assert (trace.url, trace.bytes, trace.sha256) == ("/t/a.json.gz", 5, "5u")
     assert processes(progress)[0]["stored"]
+
+
+class Away(Looking):
+    """Asks agents over a bus that is away."""
+
+    def _look(self, job_id: str) -> Looked:
+        raise NotTakenError(f"nobody takes a question about {job_id}")
+
+
+def test_of_a_question_that_fails_nothing_is_kept(captures: Told) -> None:
+    looking = Away(captures)
+    for job in range(300):
+        with pytest.raises(NotTakenError):
+            looking.at(f"job {job}")
+    kept = [name for name, value in vars(looking).items() if isinstance(value, dict) and value]
+    assert kept == []
