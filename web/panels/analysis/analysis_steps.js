@@ -64,7 +64,7 @@ export default {
           data: this.steps.map((each) => (name === "whole" ? each.mean_seconds : this.value(each, name))),
           ...(at === parts.length - 1 && {
             label: { show: this.steps.some((each) => each.odd), position: "top", color: mark, fontSize: 11, formatter: ({ dataIndex }) => (this.steps[dataIndex].odd ? "▼" : "") },
-            markLine: { silent: true, symbol: "none", data: [{ yAxis: this.steps[0].median_seconds }], lineStyle: { color: text, type: "dashed" }, label: { show: false } },
+            markLine: { silent: true, symbol: "none", precision: 12, data: [{ yAxis: this.steps[0].median_seconds }], lineStyle: { color: text, type: "dashed" }, label: { show: false } },
           }),
         })),
       };
