@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import pytest
@@ -27,11 +27,12 @@ def site(embedded: Store, shared_tables: Client) -> Iterator[TestClient]:
     stamps = [{"host": name, "ts": now, "period_ms": 10_000} for name in NAMES]
     told = {"source": "gpu", "state": "unsupported"}
     run = {"event": "running", "started_at": now}
-    for topic, rows in {
+    landed: dict[str, list[dict[str, Any]]] = {
         "host-samples": [{**stamp, "cpu_util_permille": 300} for stamp in stamps],
         "source-health": [{**stamp, **told, "why": f"of {stamp['host']}"} for stamp in stamps],
         "job-events": [{**stamp, **run, "job_id": stamp["host"], "tree_id": stamp["host"]} for stamp in stamps],
-    }.items():
+    }
+    for topic, rows in landed.items():
         land(shared_tables, topic, [row(topic, **fields) for fields in rows])
     with visitor(Settings(store=replace(embedded, database="shared"))) as client:
         yield client

@@ -267,10 +267,16 @@ def test_a_page_may_run_files_of_ours_and_its_own_scripts_alone() -> None:
         "EXPLAIN SELECT 1",
         "DESCRIBE gpus",
         "SELECT name FROM system.settings",
+        "SELECT * FROM `system` . settings",
+        "SELECT 'settings', $$ SETTINGS $$, `settings`, \"settings\" /* SETTINGS a = 1 */ -- settings\nFROM t",
+        "SELECT 'it''s \\' SETTINGS a = 1'",
+        "SHOW SETTINGS",
+        "SHOW CHANGED SETTINGS ILIKE '%mem%'",
+        "\ufeffSELECT 1",
     ],
 )
 def test_the_console_takes_what_reads(sql: str) -> None:
-    assert checked(sql) == sql.rstrip("; \n")
+    assert checked(sql) == sql.lstrip("\ufeff").rstrip("; \n")
 
 
 @pytest.mark.parametrize(
@@ -284,6 +290,15 @@ def test_the_console_takes_what_reads(sql: str) -> None:
         "SELECT 1 SETTINGS max_execution_time = 0",
         "SELECT 1 SETTINGS/**/max_memory_usage = 0",
         "SELECT 1.SETTINGS max_memory_usage = 0",
+        "SELECT '' SETTINGS max_memory_usage = 0",
+        "SELECT '\\'' SETTINGS max_memory_usage = 0 --'",
+        "SELECT 'a' /* ' */ SETTINGS max_memory_usage = 0 -- '",
+        "SELECT $a$ $b$ $a$ SETTINGS max_memory_usage = 0 -- $b$",
+        "SELECT /* /* */ 1 SETTINGS max_memory_usage = 0 -- */",
+        "SHOW SETTINGS SETTINGS max_memory_usage = 0",
+        "SHOW TABLES SETTINGS max_memory_usage = 0",
+        "'SELECT' 1",
+        "SELECT 'no end",
         "SELECT * FROM system.tables\nsettings max_threads = 64",
         "",
         " ; ",

@@ -8,6 +8,7 @@ there is no console on it.
 
 import re
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
@@ -15,14 +16,13 @@ from typing import Final
 import msgspec
 
 from warpmeter import store
+from warpmeter.lexer import Lexeme, LexError, Token, lexemes
 from warpmeter.web.store.reads import FORMAT, Reads, TooLongError
 
+BYTE_ORDER_MARK: Final = "\ufeff"
 AT_ONCE: Final = 4
 """Statements that run at once: the page must not wait for an operator's."""
 READING: Final = ("SELECT", "WITH", "SHOW", "DESCRIBE", "DESC", "EXPLAIN", "EXISTS", "(")
-FIRST: Final = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*(\w+|\()", re.DOTALL)
-SETTINGS: Final = re.compile(r"(?<!\w)(?<!\bsystem\.)settings(?!\w)", re.IGNORECASE)
-ENDING: Final = re.compile(r"[\s;]+\Z")
 POSITION: Final = re.compile(r"failed at position (\d+).*?\(line (\d+), col (\d+)\)", re.DOTALL)
 LIMITS: Final = {159: "web.sql_s", 241: "web.query_memory", 396: "web.sql_bytes"}
 """ClickHouse's codes, and the limit of ours that was reached."""
@@ -78,16 +78,39 @@ class Console:
 
 def checked(sql: str) -> str:
     """One statement that reads, without its semicolon. Raises StatementError; the store checks the rest of it."""
-    statement = ENDING.sub("", sql)
-    first = FIRST.match(statement)
-    if first is None:
+    text = sql.removeprefix(BYTE_ORDER_MARK).encode()
+    try:
+        tokens = list(lexemes(text))
+    except LexError as error:
+        raise StatementError(str(error)) from error
+    while tokens and tokens[-1].text == ";" and tokens[-1].token is Token.SYMBOL:
+        tokens.pop()
+    if not tokens:
         raise StatementError("there is no statement")
-    if first[1].upper() not in READING:
-        raise StatementError(f"the console reads: it takes {', '.join(READING[:-1])}, not {first[1][:40]}")
-    if found := SETTINGS.search(statement):
-        line, column = _place(statement, found.start())
-        raise StatementError("no SETTINGS: the console's limits are fixed (web.sql_…)", line=line, column=column)
-    return statement
+    if tokens[0].token is Token.STRING or tokens[0].text.upper() not in READING:
+        raise StatementError(f"the console reads: it takes {', '.join(READING[:-1])}, not {tokens[0].text[:40]}")
+    if found := _setting(tokens):
+        line, column = _place(sql, len(text[: found.start].decode()) + len(sql) - len(text.decode()))
+        why = "no SETTINGS: the console's limits are fixed (web.sql_…); what is called so goes in backquotes"
+        raise StatementError(why, line=line, column=column)
+    return text[: tokens[-1].end].decode()
+
+
+def _setting(tokens: Sequence[Lexeme]) -> Lexeme | None:
+    """The word SETTINGS where it may begin settings: not as the part of a name, and not what SHOW shows."""
+    shown = 2 if len(tokens) > 1 and tokens[1].is_word("CHANGED") else 1
+    for at, each in enumerate(tokens):
+        if each.is_word("SETTINGS") and not (at == shown and tokens[0].is_word("SHOW")) and not _of_name(tokens, at):
+            return each
+    return None
+
+
+def _of_name(tokens: Sequence[Lexeme], at: int) -> bool:
+    """A token after a name and a dot, such as `system.settings`; after a number and a dot it is a word of its own."""
+    if at < 2 or tokens[at - 1].text != "." or tokens[at - 1].token is not Token.SYMBOL:
+        return False
+    before = tokens[at - 2]
+    return before.token is Token.NAME or (before.token is Token.WORD and not before.text[0].isdigit())
 
 
 def over(limit: str) -> str:
