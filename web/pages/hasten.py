@@ -60,8 +60,9 @@ def _listed(panel: Panel) -> tuple[str, ...]:
 def _asking(base: str, early: list[dict[str, Any]]) -> str:
     """It stands before all scripts that wait for the whole page, and so runs before any panel is there."""
     told = json.dumps(early).replace("<", "\\u003c")  # names of hosts and jobs are in it
-    data = f'<script type="application/json" id="wm-early">{told}</script>'
-    return f'{data}\n<script type="module" src="{base}early.js"></script>'
+    nonce = f'nonce="{context.client.request.state.nonce}"'
+    data = f'<script {nonce} type="application/json" id="wm-early">{told}</script>'
+    return f'{data}\n<script {nonce} type="module" src="{base}early.js"></script>'
 
 
 def _links(base: str, names: Iterable[str], more: str = "") -> str:
