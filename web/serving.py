@@ -97,6 +97,6 @@ def _tell_through_ours() -> None:
     root = logging.getLogger()
     root.handlers = [_Ours()]
     root.setLevel(logging.WARNING)
-    for name in ("urllib3", "clickhouse_connect"):  # of a store that is away: two lines a request, with all of its address
+    for name in ("urllib3", "clickhouse_connect"):  # of a store that is away: its whole address, twice a request
         logging.getLogger(name).setLevel(logging.ERROR)
     logging.getLogger("nicegui").setLevel(logging.ERROR)  # it tells of each page that is none, with its whole address
