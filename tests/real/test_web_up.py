@@ -101,6 +101,19 @@ def test_who_opens_a_connection_and_does_not_come_to_ask_is_let_go(page: WebProc
                 pass
 
 
+def test_head_is_answered_for_pages_too(page: WebProcess) -> None:
+    with httpx.Client(base_url=page.url, headers=HTML) as client:  # one connection: no body may be left in it
+        for path, status in (
+            ("/", 200),
+            ("/hosts", 200),
+            ("/host/a%2Fb", 200),
+            ("/nowhere", 404),
+            ("/api/v1/session", 200),
+        ):
+            answer = client.head(path)
+            assert (answer.status_code, answer.content) == (status, b""), path
+
+
 def test_a_store_that_is_away_is_a_line_in_the_log_and_not_one_a_request(page: WebProcess) -> None:
     for _ in range(5):
         assert httpx.get(f"{page.url}/api/v1/hosts").status_code == 503
