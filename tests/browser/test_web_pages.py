@@ -13,6 +13,7 @@ from tests.browser.visits import Theme, Visit, visit
 from tests.tables import land, row
 from tests.web_process import page_over
 from tests.webworld import HOSTS, ODD_HOST, ODD_JOB, landed
+from warpmeter.schemas.metrics import of_topic
 from warpmeter.store import Client
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
@@ -207,6 +208,15 @@ def test_choices_go_into_the_address_and_back_undoes_them(tab: Visit) -> None:
     tab.page.keyboard.press("Enter")
     tab.page.wait_for_url("**/?since=-90m")
     assert complaints(tab) == []
+
+
+def test_the_heatmap_offers_every_metric_that_is_kept_and_has_a_mean(tab: Visit) -> None:
+    kept = {each.name: each.kind for each in of_topic("gpu-samples") if each.rolled_up}
+    assert kept.pop("throttle_reasons") == "bits"
+    tab.open("/")
+    options = tab.page.get_by_label("Metric").locator("option")
+    expect(options).to_have_count(len(kept))
+    assert set(options.all_inner_texts()) == set(kept)
 
 
 def test_dragging_over_a_chart_looks_closer(tab: Visit) -> None:
