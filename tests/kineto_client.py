@@ -164,7 +164,7 @@ def asking(
         yield json.loads(process.stdout.readline())
     finally:
         process.stdin.close()
-        process.wait(30)
+        process.wait(120)
 
 
 def main() -> None:
