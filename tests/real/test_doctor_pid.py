@@ -29,12 +29,12 @@ sys.exit(explaining.run(Agent(), Path("/nowhere"), int(sys.argv[1]), sys.argv[2]
 def python() -> Iterator[int]:
     """Pid of a python below a shell, with a rank and a secret in its environment."""
     environ = {**os.environ, "SLURM_JOB_ID": "77", "SLURM_PROCID": "3", "SLURM_STEP_ID": "0", "API_KEY": SECRET}
-    line = f'"{PYTHON}" -c "import time; time.sleep(60)" & wait'
+    line = f'"{PYTHON}" -c "import time; time.sleep(600)" & wait'
     shell = subprocess.Popen(["bash", "-c", line], process_group=0, env=environ)
     try:
         until(lambda: psutil.Process(shell.pid).children(), "the child")
         (child,) = psutil.Process(shell.pid).children()
-        until(lambda: "sleep" in " ".join(child.cmdline()), "the child's program")
+        until(lambda: child.cmdline()[:1] == [PYTHON], "the child's program: it is a copy of the shell until then")
         yield child.pid
     finally:
         os.killpg(shell.pid, signal.SIGKILL)
