@@ -32,7 +32,7 @@ class EngineServer:
         self._await()
 
     def _await(self) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
                 with urllib.request.urlopen(f"{self.url}/ping", timeout=5):
