@@ -89,7 +89,10 @@ class States(BaseModel):
 
     busy: int = Field(examples=[440])
     idle: int = Field(description="Below 5 %.", examples=[68])
-    failing: int = Field(description="An XID stands.", examples=[3])
+    failing: int = Field(
+        description="An XID stands, memory has errors, or what harms holds its clocks down: `problems` of /gpus.",
+        examples=[3],
+    )
     gone: int = Field(description="Lost, or nothing has been heard of it for a minute.", examples=[1])
     total: int = Field(examples=[512])
     gpus: GpuStates | None = Field(default=None, description="With `gpus=true`.")
@@ -144,7 +147,7 @@ class Charts(BaseModel):
     charts: list[Chart] = Field(description="One of each metric, in the order in which they were asked for.")
 
 
-NOT_OF_LINES: Final = ("metric", "total", "stored_mean")
+NOT_OF_LINES: Final = ("metric", "stored_mean")
 """Columns of queries for series that are said once a chart, or order it."""
 MetricName = Annotated[str, Field(max_length=100)]
 
@@ -178,10 +181,9 @@ def charts(
 
 def _charts(reads: Reads, plan: series.Plan, asked: Sequence[series.Question]) -> Iterator[dict[str, Any]]:
     """What one query answers: a chart for each question."""
-    rows, before_limit = paging.rows(reads, plan.query, **plan.given)
+    rows, total = paging.rows(reads, plan.query, **plan.given)
     for each in asked:
         found = [row for row in rows if row.get("metric", each.metric.name) == each.metric.name]
-        total = max((row.get("total", before_limit) for row in found), default=0)
         lines = [{name: value for name, value in row.items() if name not in NOT_OF_LINES} for row in found]
         if each.by == "job" and each.job:
             lines = [line | {"key": each.job, "job_id": each.job} for line in lines]
