@@ -63,7 +63,7 @@ class EngineServer:
         """End it as an operator would; returns its exit status."""
         if self.process.poll() is None:
             tell(self.process)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=60)
 
 
 def spawn(data: Path, port: int, log: Path, threads: int = 4) -> subprocess.Popen[bytes]:
