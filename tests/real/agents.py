@@ -178,7 +178,7 @@ def frozen(broker: Tansu) -> Iterator[None]:
         os.kill(broker._process.pid, signal.SIGCONT)
 
 
-def output(asked: Settings, *arguments: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
+def output(asked: Settings, *arguments: str, timeout_s: float = 150.0) -> subprocess.CompletedProcess[str]:
     """Run an agent to its end and return what it printed."""
     script = (
         "import pickle, sys; from warpmeter import launch;"

@@ -42,7 +42,7 @@ def python() -> Iterator[int]:
 
 
 def test_a_job_of_this_host(python: int) -> None:
-    done = subprocess.run(warpmeter("doctor", "--pid", str(python), "--json"), capture_output=True, timeout=60)
+    done = subprocess.run(warpmeter("doctor", "--pid", str(python), "--json"), capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert (told["chain"][0]["pid"], told["chain"][-1]["pid"]) == (1, python)
@@ -51,25 +51,25 @@ def test_a_job_of_this_host(python: int) -> None:
 
 
 def test_for_people(python: int) -> None:
-    done = subprocess.run(warpmeter("doctor", "--pid", str(python)), capture_output=True, timeout=60, text=True)
+    done = subprocess.run(warpmeter("doctor", "--pid", str(python)), capture_output=True, timeout=120, text=True)
     assert "SLURM_PROCID" in done.stdout
     assert "process tree id" in done.stdout
     assert SECRET not in done.stdout
 
 
 def test_no_process_and_no_job_are_status_1() -> None:
-    done = subprocess.run(warpmeter("doctor", "--pid", "999999999"), capture_output=True, timeout=60, text=True)
+    done = subprocess.run(warpmeter("doctor", "--pid", "999999999"), capture_output=True, timeout=120, text=True)
     assert (done.returncode, "there is no process 999999999" in done.stderr) == (1, True)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_another_users_process_says_what_may_not_be_read(python: int) -> None:
     line = [sys.executable, "-c", AS_NOBODY, str(python)]
-    done = subprocess.run([*line, "json"], capture_output=True, timeout=60, text=True)
+    done = subprocess.run([*line, "json"], capture_output=True, timeout=120, text=True)
     told = json.loads(done.stdout)
     assert set(told["unreadable"]) >= {"environ", "exe"}
     assert told["variables"] == {}
     assert (told["scheduler"], told["job_id"].rpartition(":")[0].endswith(f":{python}")) == ("none", True)
-    shown = subprocess.run([*line, "table"], capture_output=True, timeout=60, text=True)
+    shown = subprocess.run([*line, "table"], capture_output=True, timeout=120, text=True)
     assert "its environment may not be read; run it as root" in shown.stdout
     assert f"/proc/{python}/environ" in shown.stdout
