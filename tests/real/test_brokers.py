@@ -318,6 +318,7 @@ def test_kafka_tells_its_end(kafka: KafkaCluster, topic_prefix: str) -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.timeout(600)
 def test_three_nodes_lose_nothing_when_one_is_killed_and_another_paused(
     kafka3: KafkaCluster, topic_prefix: str
 ) -> None:

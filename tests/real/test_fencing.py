@@ -11,12 +11,12 @@ import pytest
 from tests.brokers import KafkaCluster
 from tests.engine import DATABASE, EngineServer
 from tests.ingest_bench import Bench, make_bench
-from tests.ingest_process import GPUS, IngestProcess, migrated
+from tests.ingest_process import GPUS, T0, IngestProcess, migrated
 from tests.tables import land, row
 from tests.wait import until
 from warpmeter.consumers import status
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 SLOW_S = 60.0
 WINDOW = 3
@@ -131,5 +131,5 @@ def _window_has_forgotten(server: EngineServer, at: Bench, token: str) -> None:
     """The store would have taken that span a second time: what held is the group's fence, not the window."""
     before = at.table.rows()
     with server.client(write=True) as client:
-        land(client, GPUS.name, [row(GPUS.name, host=f"{at.feed.tag}-again", ts=1.8e9, period_ms=1000)], token)
+        land(client, GPUS.name, [row(GPUS.name, host=f"{at.feed.tag}-again", ts=float(T0), period_ms=1000)], token)
     assert at.table.rows() == before + 1

@@ -278,6 +278,7 @@ def test_a_load_that_began_too_long_ago_is_refused(client: Client, store: Store,
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)
 def test_the_engine_killed_at_any_moment_of_a_load(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What is seen is the load before or this one, in all tables; loading again is all it needs."""
     folder, moments = tmp_path_factory.mktemp("killed"), Random(5)

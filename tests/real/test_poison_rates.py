@@ -19,7 +19,7 @@ from warpmeter import wire
 from warpmeter.consumers import status
 from warpmeter.schemas.generated import gpu_samples_pb2
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 LIAR: Final = [("type", b"GpuSample"), ("rows", b"7")]
 

@@ -30,6 +30,8 @@ from warpmeter.consumers.sink.clickhouse import ONE_BLOCK
 from warpmeter.consumers.span import Partition, Span
 from warpmeter.schemas.topics import TOPICS
 
+pytestmark = pytest.mark.timeout(600)
+
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
