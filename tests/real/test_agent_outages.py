@@ -95,7 +95,7 @@ def test_a_broker_that_is_away_at_the_start_gets_every_tick(own: Tansu, topic_pr
 
 
 @pytest.mark.kafka
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_broker_that_is_killed_and_later_stopped_gets_every_tick(tmp_path: Path, topic_prefix: str) -> None:
     """Apache Kafka; connections are cut, what is in flight gets no answer, and its log outlives the process."""
     with closing(KafkaCluster(tmp_path / "kafka", 1)) as cluster:
@@ -114,7 +114,7 @@ def test_a_broker_that_is_killed_and_later_stopped_gets_every_tick(tmp_path: Pat
 
 
 @pytest.mark.kafka
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_the_loss_of_the_leading_node_of_three_costs_no_tick(
     kafka3: KafkaCluster, topic_prefix: str, tmp_path: Path
 ) -> None:

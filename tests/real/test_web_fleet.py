@@ -20,7 +20,7 @@ from warpmeter.store import Client
 from warpmeter.web.api import fleet, gpus, hosts, jobs
 from warpmeter.web.store import sparks
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 TABLES: Mapping[str, str] = {
     "gpu-samples": "gpu_samples",
