@@ -134,7 +134,8 @@ GROUP BY host, gpu, uuid, code, cleared_at;
 -- gpu_statuses: the view gpus, and of each GPU `xids`, those that stand, `problems`, what somebody must look at, and
 -- `status`, one word for all of it: gone (from its host, or nobody says anything), failing (it has problems), idle (below
 -- 5 %), busy. Problems are XIDs that stand, memory errors that ECC could not mend (until the driver is loaded anew, as a
--- reset does), and heat, a power brake or the hardware that hold its clocks down now; a power limit is none.
+-- reset does), and heat (0x60), a power brake (0x80) or the hardware (0x08) that hold its clocks down now; a power limit is
+-- none.
 CREATE OR REPLACE VIEW {{ name("gpu_statuses") }} {{ on_cluster }} AS
 SELECT
     gpus.*,
@@ -142,7 +143,7 @@ SELECT
     arrayConcat(
         arrayMap(code -> concat('XID ', toString(code)), xids),
         if(gpus.ecc_uncorrected_errors > 0, [concat(toString(assumeNotNull(gpus.ecc_uncorrected_errors)), ' uncorrectable memory errors')], []),
-        arrayFilter(reason -> reason IN ('hw_slowdown', 'sw_thermal_slowdown', 'hw_thermal_slowdown', 'hw_power_brake_slowdown'), gpus.throttled_by)
+        {{ throttled("bitAnd(gpus.throttle_reasons, 0xe8)") }}
     ) AS problems,
     multiIf(
         gpus.state != 'ok', 'gone',
