@@ -22,7 +22,7 @@ from tests.real.up import up, warpmeter
 from tests.wait import until
 from warpmeter.engine.lock import LOW_DISK_BYTES
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 NO_ROOM_YET = 75
 
 

@@ -88,7 +88,7 @@ def settles(at: Bench) -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_migrate_refuses_while_ingest_runs_or_has_left_spans_and_passes_after(
     kafka: KafkaCluster, engine: EngineServer, topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ from warpmeter.cli import doctor
 from warpmeter.consumers import status
 from warpmeter.settings import Kafka, Log, Metrics, Settings
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 SLOW_S: Final = 90.0
 

@@ -18,7 +18,7 @@ from warpmeter import topics
 from warpmeter.captures import FINAL
 from warpmeter.settings import Kafka, Log, Metrics, Schedule, Scheduler, Settings, Store
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 SESSION_S = 3.0
 HAND_OVER_S = {"killed": 10.0, "paused": 10.0, "stopped": 8.0}
 """A broker misses a killed member for a session; the embedded one takes half of another to form a group."""
