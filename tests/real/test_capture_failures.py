@@ -66,7 +66,7 @@ class Host:
         """End its agent as a crash does."""
         assert self.agent is not None
         self.agent.kill()
-        self.agent.wait(10)
+        self.agent.wait(60)
 
 
 @dataclass
