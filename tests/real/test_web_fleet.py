@@ -412,7 +412,7 @@ def test_what_is_known_of_a_job_with_an_odd_name(
     def listed() -> dict[str, Any]:
         row = next(row for row in told(site, "/jobs", **over(world))["data"] if row["job_id"] == job)
         numbers = {name: pytest.approx(value) for name, value in row.items() if isinstance(value, float)}
-        return row | numbers | {"spark": pytest.approx(row["spark"], abs=0.0011)}  # rounded, of sums in any order
+        return {**row, **numbers, "spark": pytest.approx(row["spark"], abs=0.0011)}  # rounded, of sums in any order
 
     before, found, after = listed(), told(site, path, **over(world)), listed()
     assert {name: found[name] for name in before} in (before, after)  # a minute after its last word it is lost
