@@ -363,7 +363,6 @@ def test_a_job_opened_while_the_store_is_away_takes_its_own_time_once_that_is_kn
     assert "since=" not in tab.page.url
     tab.page.unroute_all()
     tab.page.wait_for_url("**since=20*")
-    drawn(tab.page)
     expect(tab.page.get_by_role("region", name="Ranks side by side")).to_contain_text("ant")
 
 
