@@ -20,7 +20,6 @@ from tests.model.truth import run, run_with_a_crash
 from tests.profiles import model
 
 
-@pytest.mark.long
 @pytest.mark.timeout(0)
 @model(examples=250)
 @given(schedules)
