@@ -23,6 +23,8 @@ from warpmeter.schemas.generated.host_samples_pb2 import Envelope
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Kafka
 
+pytestmark = pytest.mark.long
+
 PERIOD_S = 0.2
 LONG_S = 90.0
 HOUR_S = 3600.0

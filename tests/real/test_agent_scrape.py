@@ -349,6 +349,7 @@ def test_node_exporter_says_what_the_kernel_says() -> None:
     assert names == {row.name for row in rows if row.name.startswith("node_") and not row.name.startswith("node_cpu_")}
 
 
+@pytest.mark.long
 @needs_node_exporter
 def test_the_agent_publishes_node_exporter_while_other_endpoints_hang_garble_and_die(
     tansu: Tansu, topic_prefix: str, tmp_path: Path

@@ -68,6 +68,7 @@ class Loader:
         return CliRunner().invoke(app, asked)
 
 
+@pytest.mark.long
 def test_ranks_of_a_folder_and_again(load: Loader, client: Client) -> None:
     done = load("--load", "--json")
     assert done.exit_code == 0, done.output

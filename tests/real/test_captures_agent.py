@@ -91,6 +91,7 @@ def known(reader: Reader, kafka: Kafka, pid: int) -> None:
     reader.wait(seen, "the process to be seen", 120)
 
 
+@pytest.mark.long
 def test_a_command_becomes_a_trace_in_the_store_and_events_also_when_the_agent_is_killed_meanwhile(
     asked: Settings, kafka: Kafka, reader: Reader, sockets: Path, tmp_path: Path
 ) -> None:

@@ -21,6 +21,8 @@ from warpmeter.cli.app import app
 from warpmeter.consumers import status
 from warpmeter.consumers.audit.run import Report, audit
 
+pytestmark = pytest.mark.long
+
 SLOW_S: Final = 120.0
 
 

@@ -69,6 +69,7 @@ def test_one_tick_has_the_gpus_of_a_host_without_nvml(tmp_path: Path) -> None:
     assert (states["gpu"], states["scrape/dcgm"]) == ("unsupported", "ok")
 
 
+@pytest.mark.long
 def test_without_nvml_the_page_makes_the_rows_and_a_frozen_exporter_makes_none(
     tansu: Tansu, topic_prefix: str, tmp_path: Path
 ) -> None:

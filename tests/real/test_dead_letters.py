@@ -23,6 +23,8 @@ from warpmeter.consumers.replay import letterbox
 from warpmeter.consumers.replay.letterbox import Wanted
 from warpmeter.consumers.replay.letters import Replayed, replay
 
+pytestmark = pytest.mark.long
+
 CHECKS = "CHECK agent_version != 'bad'"
 COMMAND = [sys.executable, "-m", "warpmeter", "dead-letters"]
 TOMBSTONE = "a tombstone: no value"

@@ -31,6 +31,8 @@ from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.settings import Ingest
 from warpmeter.store import Client
 
+pytestmark = pytest.mark.long
+
 RAW: Final = tuple(TOPICS.values())
 NAMES: Final = {topic.full_name("fuzz"): topic for topic in RAW}
 SEED: Final = 20_260_101

@@ -91,6 +91,7 @@ def test_corrupt_messages_are_in_the_dead_letters_and_the_rest_in_its_table(at: 
     assert any("HostSample" in reason for reason in found.values()), found
 
 
+@pytest.mark.long
 def test_kill_9_between_insert_and_settle_doubles_nothing(at: Bench) -> None:
     at.feed.good(300)
     with closing(at.start(settle_after_s=1e9)) as process:
@@ -106,6 +107,7 @@ def test_kill_9_between_insert_and_settle_doubles_nothing(at: Bench) -> None:
     assert status.pending(at.settings) == []
 
 
+@pytest.mark.long
 def test_kill_9_at_any_moment_loses_nothing_and_doubles_nothing(at: Bench) -> None:
     rng = random.Random(4)
     for _ in range(2):
@@ -163,6 +165,7 @@ def test_a_second_signal_ends_it_at_once(at: Bench) -> None:
         assert process.ended(5 + SLACK_S) in (0, 1)
 
 
+@pytest.mark.long
 def test_a_topic_deleted_and_made_again_starts_at_its_first_offset(at: Bench) -> None:
     at.feed.good(100)
     with closing(at.start()) as process:

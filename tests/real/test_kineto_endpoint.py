@@ -309,6 +309,7 @@ def test_what_is_malformed_is_closed_without_a_word(registry: Registry, sent: by
         assert call(at, framed('{"fn":"getStatus"}')) == framed('{"status":1}')
 
 
+@pytest.mark.long
 def test_thousands_of_bad_requests_and_clients_that_stall_stop_nobody(registry: Registry) -> None:
     rng, before = random.Random(SEED), threading.active_count()
     good = framed('{"fn":"getStatus"}')

@@ -239,6 +239,7 @@ def killed_load(store: Store, capture: str, inserts: int, after: bool) -> None:
         load_ranks(Dying(client, inserts, after), store, capture, 30)  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("after", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_killed_at_every_insert_it_is_seen_whole_or_not_at_all_and_loading_again_is_all_it_needs(
     client: Client, store: Store, capture: str, after: bool

@@ -16,6 +16,8 @@ from warpmeter.schema_lock import AT_WORK
 from warpmeter.settings import Store
 from warpmeter.store import ClickHouseError, Client, connect
 
+pytestmark = pytest.mark.long
+
 MIDNIGHT = time.time() // 86400 * 86400
 
 

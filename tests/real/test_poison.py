@@ -21,6 +21,8 @@ from warpmeter import bus, wire
 from warpmeter.consumers import status
 from warpmeter.schemas.generated import gpu_samples_pb2, host_samples_pb2
 
+pytestmark = pytest.mark.long
+
 Headers = list[tuple[str, bytes]]
 Row = gpu_samples_pb2.Envelope.GpuSample
 TYPE: Final = ("type", b"GpuSample")

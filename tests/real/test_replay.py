@@ -30,7 +30,7 @@ from warpmeter.consumers.sink.clickhouse import ONE_BLOCK
 from warpmeter.consumers.span import Partition, Span
 from warpmeter.schemas.topics import TOPICS
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -68,6 +68,7 @@ def loaded(engine: EngineServer, capture_id: str) -> list[tuple[object, ...]]:
         )
 
 
+@pytest.mark.long
 def test_ranks_are_loaded_together_and_a_broken_trace_takes_none_along(
     settings: Settings, engine: EngineServer, tmp_path: Path
 ) -> None:

@@ -25,7 +25,7 @@ from tests.signals import SLACK_S, hears
 from tests.wait import until
 from warpmeter.consumers import status
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 WITHIN_S = 5.0
 
 

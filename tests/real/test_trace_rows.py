@@ -122,6 +122,7 @@ def test_a_straggler_is_in_the_collectives_rows(client: Client, store: Store, tm
     assert one(client, "SELECT max(bus_bytes_per_s) FROM trace_collectives WHERE capture_id = 'straggler'") == 4e7
 
 
+@pytest.mark.long
 def test_broken_traces_land_or_are_refused_as_traces(client: Client, store: Store, tmp_path: Path) -> None:
     load, kept = landing.begin(client, "broken"), []
     for seed in range(40):

@@ -121,6 +121,7 @@ def test_counts_grow_and_agree_with_proc(running: Up) -> None:
     assert not {period % 1000 for period in periods} - {0}, "after a tick that a busy machine missed it is two, or more"
 
 
+@pytest.mark.long
 @on_its_own_broker
 def test_a_python_process_of_a_shell_is_a_job_while_it_runs(running: Up) -> None:
     shell = subprocess.Popen(["bash", "-c", f'"{PYTHON}" -c "$0"; true', BUSY])

@@ -19,7 +19,7 @@ from warpmeter.settings import Settings, Store, Web
 from warpmeter.store import connect
 from warpmeter.web.app import api_app
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 ANY = {
     "since": "-1h",
     "metric": "gpu_util",

@@ -23,6 +23,8 @@ from tests.wait import until
 from tests.web_process import WebProcess
 from warpmeter.settings import Token, Web
 
+pytestmark = pytest.mark.long
+
 ANN = Token("ann", "operator", "operator-of-this-test")
 HTML = {"accept": "text/html"}
 PATIENCE_S = 60.0

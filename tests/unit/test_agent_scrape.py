@@ -268,6 +268,7 @@ def test_a_page_with_a_line_of_another_kind_is_refused_whole(line: str) -> None:
     assert len(endpoint.rows("up 1\nup2 2\n")) == 2
 
 
+@pytest.mark.long
 def test_a_page_beyond_all_measure_is_refused_before_it_is_parsed() -> None:
     long = b"".join(b"a%d 1\n" % number for number in range(60_000))
     source = ExporterPage("gpu01", Scrape("e", "http://127.0.0.1:1/"))
@@ -292,6 +293,7 @@ VALUES = st.floats(allow_nan=False)
 DATES = st.none() | st.integers(int(T) * 1000 - 100_000, int(T) * 1000 + 100_000)
 
 
+@pytest.mark.long
 @given(page=st.dictionaries(SERIES.map(lambda one: _head(*one)), st.tuples(VALUES, VALUES, DATES), max_size=8))
 def test_what_is_known_of_a_line_reads_the_same_as_the_parser(
     page: dict[str, tuple[float, float, int | None]],

@@ -129,6 +129,7 @@ def test_what_could_be_read_in_two_ways_is_refused(text: bytes) -> None:
         list(lexemes(text))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text",
     [

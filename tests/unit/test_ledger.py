@@ -86,6 +86,7 @@ def test_what_is_not_ours_is_foreign_and_keeps_its_offset(metadata: str | None) 
     assert found.next == 5
 
 
+@pytest.mark.long
 def test_runs_of_rejects_are_short_and_too_many_do_not_fit() -> None:
     assert len(encode(declared(0, 10**6, *range(100_000)))[1]) < 100
     assert fits(declared(0, 10**6, *range(0, 1000, 2)))

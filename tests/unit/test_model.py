@@ -20,6 +20,7 @@ from tests.model.truth import run, run_with_a_crash
 from tests.profiles import model
 
 
+@pytest.mark.long
 @pytest.mark.timeout(0)
 @model(examples=250)
 @given(schedules)

@@ -96,6 +96,7 @@ def test_a_later_version_says_its_type_and_may_have_more_fields() -> None:
     assert odd(value, None).certain
 
 
+@pytest.mark.long
 def test_a_mutated_value_that_passes_still_holds_the_rows_it_says() -> None:
     """Joined with its neighbours it is then as many rows more, so none of theirs is taken along."""
     rng, envelope = random.Random(7), gpus(3)

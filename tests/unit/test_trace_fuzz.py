@@ -12,6 +12,8 @@ from warpmeter.analysis.read import TraceError, read
 from warpmeter.analysis.report import Options, analyze
 from warpmeter.analysis.trace import Trace
 
+pytestmark = pytest.mark.long
+
 SEED = 20_260
 
 

@@ -2,6 +2,7 @@
 
 from decimal import ROUND_HALF_UP, Decimal
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
@@ -24,12 +25,14 @@ def exact(text: str) -> int:
     return int(value) if abs(value) < 9 * 10**18 else UNREADABLE
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(st.lists(NUMBERS, max_size=30))
 def test_decimal_text_is_read_exactly(texts: list[str]) -> None:
     assert nanoseconds([Raw(text.encode()) for text in texts]).tolist() == list(map(exact, texts))
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(st.lists(NUMBERS, max_size=5), ODD, st.lists(NUMBERS, max_size=5))
 def test_what_is_no_plain_number_spoils_no_other(before: list[str], odd: str, after: list[str]) -> None:

@@ -104,6 +104,7 @@ def test_no_name_turns_the_text_around_it_or_holds_what_html_does_not_allow(tmp_
     assert not {"\0", "\x1b", "\u202e"} & set(text)
 
 
+@pytest.mark.long
 def test_many_ranks_make_no_endless_page(tmp_path: Path) -> None:
     found = capture([str(training(rank=0).write(tmp_path / "rank0.json"))])
     kernels = [replace(found.ranks[0].kernels[0], name=f"k{i}", short_name=f"k{i}") for i in range(300)]

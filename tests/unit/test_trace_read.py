@@ -76,6 +76,7 @@ def same(trace: Trace, text: bytes) -> bool:
     }
 
 
+@pytest.mark.long
 @needs_traces
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.gz")), ids=lambda path: path.name)
 def test_real_traces_read_as_pythons_own_json_does(path: Path) -> None:
