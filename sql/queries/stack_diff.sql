@@ -1,0 +1,90 @@
+-- What changed between two windows, or two jobs? A flame graph as nested rows as in stack_flame, of what was seen later
+-- (`value`, `self`) and before (`base`, `base_self`), each with its share of all of its own side.
+-- @since -1h  start of the window
+-- @until now  end of the window
+-- @host ''  of this host alone
+-- @job_id ''  of this job alone
+-- @rank -1  of this rank alone
+-- @process ''  of processes of this name alone
+-- @pid 0  of this process alone
+-- @source ''  py-spy, perf, or what was imported: of it alone
+-- @unit microseconds  bytes, count: what other profilers weigh by
+-- @lines 1  0: a function is one, whichever of its lines ran
+-- @base_since -2h  start of the window before
+-- @base_until -1h  end of the window before
+-- @base_host ''  of this host alone, before
+-- @base_job_id ''  of this job alone, before
+-- @windows stack_samples  or stack_hours
+-- @base_windows stack_samples  or stack_hours
+-- @least 0.0005  share of both sides below which a function is left out
+WITH
+    later AS
+    (
+        SELECT stack, sum(estimate) AS weight
+        FROM {windows:Identifier}
+        WHERE ts >= {since:DateTime('UTC')} AND ts < {until:DateTime('UTC')}
+            AND ({host:String} = '' OR host = {host:String})
+            AND ({job_id:String} = '' OR job_id = {job_id:String})
+            AND ({rank:Int64} < 0 OR rank = {rank:Int64})
+            AND ({process:String} = '' OR process = {process:String})
+            AND ({pid:UInt32} = 0 OR pid = {pid:UInt32})
+            AND ({source:String} = '' OR source = {source:String})
+            AND unit = {unit:String}
+        GROUP BY stack
+    ),
+    before AS
+    (
+        SELECT stack, sum(estimate) AS weight
+        FROM {base_windows:Identifier}
+        WHERE ts >= {base_since:DateTime('UTC')} AND ts < {base_until:DateTime('UTC')}
+            AND ({base_host:String} = '' OR host = {base_host:String})
+            AND ({base_job_id:String} = '' OR job_id = {base_job_id:String})
+            AND ({rank:Int64} < 0 OR rank = {rank:Int64})
+            AND ({process:String} = '' OR process = {process:String})
+            AND ({pid:UInt32} = 0 OR pid = {pid:UInt32})
+            AND ({source:String} = '' OR source = {source:String})
+            AND unit = {unit:String}
+        GROUP BY stack
+    ),
+    seen AS
+    (
+        SELECT stack, sum(later) AS later, sum(before) AS before
+        FROM
+        (
+            SELECT stack, weight AS later, 0. AS before FROM later
+            UNION ALL
+            SELECT stack, 0. AS later, weight AS before FROM before
+        )
+        GROUP BY stack
+    ),
+    told AS
+    (
+        SELECT
+            stack,
+            if({lines:UInt8} = 1, any(kept), arrayMap(frame -> replaceRegexpOne(frame, ':\\d+\\)$', ')'), any(kept))) AS frames
+        FROM (SELECT stack, frames AS kept FROM stack_frames WHERE stack IN (SELECT stack FROM seen))
+        GROUP BY stack
+    ),
+    (SELECT sum(later) FROM seen) AS total,
+    (SELECT sum(before) FROM seen) AS base_total
+SELECT
+    length(path) - 1 AS level,
+    path[-1] AS label,
+    toUInt64(round(sum(later))) AS value,
+    toUInt64(round(sumIf(later, depth = length(frames)))) AS self,
+    toUInt64(round(sum(before))) AS base,
+    toUInt64(round(sumIf(before, depth = length(frames)))) AS base_self,
+    if(total = 0, 0, round(sum(later) / total, 6)) AS share,
+    if(base_total = 0, 0, round(sum(before) / base_total, 6)) AS base_share
+FROM
+(
+    SELECT
+        arrayConcat(['all'], if(empty(told.frames), ['(frames not told)'], told.frames)) AS frames,
+        sum(later) AS later, sum(before) AS before
+    FROM seen LEFT JOIN told ON told.stack = seen.stack
+    GROUP BY frames
+)
+ARRAY JOIN arrayEnumerate(frames) AS depth
+GROUP BY arraySlice(frames, 1, depth) AS path
+HAVING sum(later) >= {least:Float64} * total OR sum(before) >= {least:Float64} * base_total
+ORDER BY path
