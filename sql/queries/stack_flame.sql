@@ -17,7 +17,7 @@
 WITH
     seen AS
     (
-        SELECT stack, multiIf({by:String} = 'host', host, {by:String} = 'process', process, {by:String} = 'thread', thread, {by:String} = 'rank', if(isNull(rank), 'no rank', concat('rank ', toString(rank))), '') AS part, sum(estimate) AS weight
+        SELECT stack, multiIf({by:String} = 'host', host, {by:String} = 'process', process, {by:String} = 'thread', thread, {by:String} = 'rank', if(isNull(rank), 'no rank', concat('rank ', toString(assumeNotNull(rank)))), '') AS part, sum(estimate) AS weight
         FROM {windows:Identifier}
         WHERE ts >= {since:DateTime('UTC')} AND ts < {until:DateTime('UTC')}
             AND ({host:String} = '' OR host = {host:String})
