@@ -23,7 +23,7 @@ export class Painter {
 
   // Colours of the page, again when its theme changes.
   paints() {
-    const names = ["panel", "line", "text", "muted", "accent"];
+    const names = ["panel", "line", "muted", "accent"];
     this.of = Object.fromEntries(names.map((name) => [name, css(this.canvas, `--wm-${name}`)]));
     const [red, green, blue] = this.of.panel.match(/\d+/g).map(Number);
     this.dark = red + green + blue < 380;
@@ -39,7 +39,7 @@ export class Painter {
     [this.width, this.height, this.ratio] = [width, height, ratio];
   }
 
-  // `view`: tree, zoom (a box), lit (which boxes match, or null), hover and stand (boxes, or -1), top (scrolled away).
+  // `view`: tree, zoom (a box), lit (which boxes match, or null), top (scrolled away).
   paint(view) {
     const { context } = this;
     const { tree, zoom } = view;
@@ -67,8 +67,6 @@ export class Painter {
       this.box(view, at, x, wide, false);
       at += 1;
     }
-    this.mark(view, view.hover, 1, this.of.text);
-    this.mark(view, view.stand, 2, this.of.accent);
   }
 
   box({ tree, lit, top }, at, x, wide, above) {
@@ -78,18 +76,23 @@ export class Painter {
     if (y + ROW <= top) return;
     const { context } = this;
     context.globalAlpha = above ? 0.55 : 1;
-    context.fillStyle = lit && !lit[at] ? this.of.line : this.fill(tree, at);
+    const fill = lit && !lit[at] ? this.of.line : this.fill(tree, at);
+    context.fillStyle = fill;
     context.fillRect(x, y, wide > 2 ? wide - 0.7 : Math.max(SLIVER, wide), ROW - 1);
-    if (wide >= LABEL_LEAST) this.label(tree, at, x, y, wide, Boolean(lit && !lit[at]));
     context.globalAlpha = 1;
+    if (lit?.[at]) {
+      context.fillStyle = this.of.accent;
+      context.fillRect(x, y + ROW - 4, Math.max(1, wide - 0.7), 3);
+    }
+    if (wide >= LABEL_LEAST) this.label(tree, at, x, y, wide, Boolean(lit && !lit[at]));
   }
 
   label(tree, at, x, y, wide, faint) {
     const { context } = this;
     const { name } = frame(tree.label[at]);
     context.fillStyle = faint ? this.of.muted : this.set.ink;
-    const change = tree.compares && at ? `${mark(tree.change(at))}${points(tree.share(at) - tree.baseShare(at))} ` : "";
-    const text = cut(context, change + name, wide - 7);
+    const said = tree.compares && at ? `${mark(tree.change(at))}${name} ${points(tree.share(at) - tree.baseShare(at))}` : name;
+    const text = cut(context, said, wide - 7);
     if (text) context.fillText(text, x + 4, y + ROW / 2);
   }
 
@@ -107,14 +110,6 @@ export class Painter {
       this.fills.set(label, found);
     }
     return found;
-  }
-
-  mark({ tree }, at, width, paint) {
-    const place = at >= 0 && this.place(tree, at);
-    if (!place) return;
-    this.context.strokeStyle = paint;
-    this.context.lineWidth = width;
-    this.context.strokeRect(place.x + width / 2, place.y + width / 2, Math.max(2, place.wide - 0.7) - width, ROW - 1 - width);
   }
 
   // Where a box is drawn; undefined where it is out of sight.

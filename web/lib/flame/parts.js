@@ -41,7 +41,7 @@ export function rows(tree, top, first) {
 }
 
 const part = (value, whole) => (whole ? value / whole : 0);
-const COLUMNS = { plain: [["self", "Self"], ["total", "Total"]], compared: [["now", "Self"], ["before", "Before"], ["change", "Change"]] };
+const COLUMNS = { plain: [["self", "Self"], ["total", "Total"]], compared: [["now", "Self now"], ["before", "Before"], ["change", "Change"]] };
 
 // The table of functions. `doing.sort(column)` and `doing.pick(label)` are what one can do with it.
 export function table({ tree, found, sort, match, unit }, doing) {

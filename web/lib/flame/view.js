@@ -13,7 +13,9 @@ export class FlameView {
     Object.assign(this, { changed, tree: new Tree({}), zoom: 0, hover: -1, stand: -1, q: "", match: null, hits: null, sort: "self", unit: "microseconds", asked: "" });
     this.bar = bar({ search: (text) => this.search(text), whole: () => this.zoomTo(0), copy: () => this.copy(this.stand >= 0 ? this.stand : this.zoom) });
     this.canvas = element("canvas", { attributes: { "aria-hidden": "true" } });
-    this.space = element("div", { className: "wm-flame-space" }, this.canvas);
+    // What is looked at is framed by elements: nothing is drawn again while the pointer moves.
+    this.marks = { hover: element("i", { className: "wm-flame-mark", hidden: true }), stand: element("i", { className: "wm-flame-mark wm-flame-stand", hidden: true }) };
+    this.space = element("div", { className: "wm-flame-space" }, this.canvas, this.marks.hover, this.marks.stand);
     this.scroller = element("div", { className: "wm-flame-graph", tabIndex: 0, attributes: { role: "tree" } }, this.space);
     this.tip = element("div", { className: "wm-flame-tip", hidden: true });
     this.stage = element("div", { className: "wm-flame-stage" }, this.scroller, this.tip);
@@ -54,6 +56,7 @@ export class FlameView {
   show({ columns, top = null, unit = "microseconds", first = 1 }) {
     const stood = this.stand >= 0 ? this.tree.name(this.stand) : "";
     Object.assign(this, { tree: new Tree(columns), unit, hover: -1 });
+    this.tip.hidden = true;
     this.stand = this.tree.named(stood);
     this.found = rows(this.tree, top, first);
     if (this.tree.compares !== (this.sort === "change")) this.sort = this.tree.compares ? "change" : "self";
@@ -174,8 +177,17 @@ export class FlameView {
     this.frame = null;
     if (!this.tree.length || !this.root.isConnected) return;
     if (!this.painter.of) this.painter.paints();
-    const { tree, zoom, hits, hover, stand } = this;
-    this.painter.paint({ tree, zoom, hover, stand, lit: hits?.lit ?? null, top: this.scroller.scrollTop });
+    const { tree, zoom, hits } = this;
+    this.painter.paint({ tree, zoom, lit: hits?.lit ?? null, top: this.scroller.scrollTop });
+    this.mark("hover");
+    this.mark("stand");
+  }
+
+  mark(name) {
+    const [mark, at] = [this.marks[name], this[name]];
+    const box = at >= 0 && this.painter.place(this.tree, at);
+    mark.hidden = !box;
+    if (box) Object.assign(mark.style, { transform: `translate(${box.x}px, ${box.y}px)`, width: `${Math.max(2, box.wide - 0.7)}px` });
   }
 
   // --- the pointer ---
@@ -190,7 +202,7 @@ export class FlameView {
     this.canvas.classList.toggle("wm-flame-over", at >= 0);
     if (at !== this.hover) {
       this.hover = at;
-      this.dirty();
+      this.mark("hover");
     }
     const { left, top } = this.stage.getBoundingClientRect();
     this.hint(at, event ? event.clientX - left : 0, event ? event.clientY - top : 0);
@@ -228,7 +240,7 @@ export class FlameView {
   stop(at) {
     this.stand = at;
     this.place();
-    if (at < 0) return void (this.hint(-1), this.dirty());
+    if (at < 0) return void (this.hint(-1), this.mark("stand"));
     const { scroller } = this;
     const y = this.tree.level[at] * ROW;
     if (y < scroller.scrollTop) scroller.scrollTop = y;
