@@ -4,7 +4,7 @@ import { amount } from "warpmeter-ui/flame/words.js";
 
 const SHIFTS = { day: 86400e3, week: 604800e3 };
 const VIEW = ["flame.q", "flame.zoom"];
-const EMPTY = "No stacks were sampled here in this window. On the hosts, install warpmeter[agent], switch [agent] stacks on, and see what `warpmeter doctor` says of it; what other profilers took comes in by `warpmeter stacks import`.";
+const EMPTY = "No stacks were sampled here in this window. Agents sample Python processes of jobs where warpmeter[agent] is installed and [agent] stacks is on: `warpmeter doctor` says what stands between; `warpmeter stacks import` brings in what other profilers took.";
 
 export default {
   mixins: [panel],

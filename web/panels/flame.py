@@ -8,11 +8,11 @@ from warpmeter.web.panels.panel import WINDOW, Panel
 
 STACKS: Final = "/api/v1/stacks"
 CHOICES: Final = ("by", "lines", "process", "rank", "source", "base", "base_job")
-"""What is asked for; in the page's address each is `flame.NAME`, as `flame.q` and `flame.zoom` are, which ask nothing."""
+"""What is asked for: `flame.NAME` in the page's address, beside `flame.q` and `flame.zoom`, which ask nothing."""
 
 
 class Flame(Panel, component="flame.js"):
-    """Stacks of a `host` or a `job`; `why`: the address of a host's sources, which tell why there is nothing to draw."""
+    """Stacks of a `host` or a `job`; `why`: the address of a host's sources, which tell why there are none."""
 
     def __init__(self, of: Mapping[str, str], why: str | None = None) -> None:
         follows = (*WINDOW, *(f"flame.{name}" for name in CHOICES))
