@@ -1,0 +1,149 @@
+"""py-spy as a sampler: how it is called, and what it meant when it ended.
+
+It reads the memory of a process from outside (process_vm_readv(2)) and nothing runs in there. As called here it does
+not pause the process, so that nothing that may become of py-spy can leave a process stopped; what is read while it
+changes gives a few stacks in a hundred that are put together of two, and leaves the shares of functions as they are.
+C frames (`native`) can only be read of a process that stands still. py-spy then attaches to it at each sample with
+PTRACE_SEIZE, of which the kernel lets go when the one who attached is killed (ptrace(2)); `stalled` watches over it.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from warpmeter.producers import files
+from warpmeter.producers.source import State
+from warpmeter.producers.stacks.child import ENVIRONMENT, End
+from warpmeter.settings import Agent
+from warpmeter.stacks import folded
+from warpmeter.stacks.profile import Profile
+
+NAME: Final = "py-spy"
+SEIZES: Final = (0, 4, 3)
+"""The first version that was seen to let go of a process when it is killed."""
+VERSION_S: Final = 10.0
+BEHIND: Final = "behind in sampling"
+TRACED: Final = b"t"
+MISSING: Final = (
+    "py-spy is not installed beside the agent's Python, so no stacks of Python are sampled: "
+    "pip install 'warpmeter[agent]', or set agent.stacks = false"
+)
+DENIED: Final = (
+    "the kernel does not let py-spy look: run the agent as root or give it CAP_SYS_PTRACE; in a container also let no "
+    "seccomp profile forbid process_vm_readv, and see kernel.yama.ptrace_scope"
+)
+TOO_OLD: Final = "py-spy {} may leave a process stopped when it is killed while it pauses it; install 0.4.3 or later"
+UNSUPPORTED: Final = (
+    "Failed to find python version", "Unsupported version of Python", "Failed to find a python interpreter",
+    "Failed to find python interpreter", "Couldn't find python", "Failed to parse python",
+)  # fmt: skip
+REFUSED: Final = ("Permission Denied", "Permission denied", "Operation not permitted", "EPERM")
+_SAID: Final = re.compile(r"^Error: (.*)$|^ +(?:\d+: )?(.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why a process gave no stacks."""
+
+    state: State
+    why: str
+
+
+def find() -> str:
+    """The program, '' where there is none: beside the interpreter, where its wheel puts it, else on the PATH."""
+    beside = Path(sys.executable).with_name(NAME)
+    return str(beside) if beside.is_file() else shutil.which(NAME) or ""
+
+
+def version(program: str) -> tuple[int, ...]:
+    """What it calls itself; empty when it does not say."""
+    try:
+        said = subprocess.run([program, "--version"], capture_output=True, timeout=VERSION_S, env=ENVIRONMENT)
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    found = re.search(rb"(\d+)\.(\d+)\.(\d+)", said.stdout)
+    return tuple(map(int, found.groups())) if found else ()
+
+
+def pauses(agent: Agent) -> bool:
+    """Whether a process stands still while it is read."""
+    return agent.stacks_native or agent.stacks_blocking
+
+
+def argv(program: str, agent: Agent, pid: int, rate: int) -> list[str]:
+    """Its command line; `{}` is where the stacks go."""
+    line = [program, "record", "--pid", str(pid), "--format", "raw", "--output", "{}"]
+    line += ["--duration", str(round(agent.stacks_sampling_s)), "--rate", str(rate)]
+    line += ["--threads", "--full-filenames"]
+    line += ["--idle"] if agent.stacks_idle else []
+    line += ["--native"] if agent.stacks_native else []
+    return line if pauses(agent) else [*line, "--nonblocking"]
+
+
+def profile(output: bytes, rate: int) -> Profile | None:
+    """Its stacks, weighed by time; None where it saw none. Raises ValueError for what is none of its own."""
+    text = output.decode(errors="replace")
+    return folded.parse(text).at_rate(rate) if text.strip() else None
+
+
+def was_behind(end: End) -> bool:
+    """Whether it said that it could not keep up."""
+    return BEHIND in end.words
+
+
+def trouble(end: End, tracer: int) -> Trouble | None:
+    """Why it failed with a process that still runs, None where it did not; `tracer`: who traces that, 0 for nobody."""
+    if end.status == 0:
+        return None
+    if end.status < 0:
+        return Trouble("failed", f"py-spy was ended by signal {-end.status}: it took too much memory, time or output")
+    said = _reason(end.words)
+    if any(text in end.words for text in REFUSED):
+        by = f"process {tracer} traces it (a debugger), and only one can" if tracer else DENIED
+        return Trouble("denied", by)
+    if any(text in end.words for text in UNSUPPORTED):
+        return Trouble("unsupported", f"py-spy does not know this interpreter: {said}")
+    return Trouble("failed", f"py-spy: {said}")
+
+
+def _reason(words: str) -> str:
+    """The error and what caused it, on one line."""
+    whole = words.partition("Stack backtrace")[0]
+    said = [first or second for first, second in _SAID.findall(whole)]
+    return ": ".join(dict.fromkeys(text.strip() for text in said if text.strip())) or words.strip()[:200] or "no word"
+
+
+def tracer(proc: str, pid: int) -> int:
+    """Who traces a process, 0 for nobody."""
+    found = re.search(rb"^TracerPid:\s*(\d+)", files.optional(f"{proc}/{pid}/status") or b"", re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+def stalled(proc: str, pid: int, sampler: int) -> bool:
+    """Whether a process stands still in the hands of this sampler, at this instant."""
+    text = files.optional(f"{proc}/{pid}/stat")
+    held = text is not None and text[text.rfind(b")") + 2 :][:1] == TRACED
+    return held and tracer(proc, pid) == sampler
+
+
+def host_tids(proc: str, pid: int) -> dict[int, int]:
+    """By what a process of another pid namespace calls its threads: what the host calls them. Empty in the host's."""
+    if len(_namespaces(f"{proc}/{pid}/status")) < 2:
+        return {}
+    found = (_namespaces(f"{proc}/{pid}/task/{tid}/status") for tid in files.names(f"{proc}/{pid}/task"))
+    return {tids[-1]: tids[0] for tids in found if tids}
+
+
+def own_pid(proc: str, pid: int) -> int:
+    """What a process calls itself."""
+    return (_namespaces(f"{proc}/{pid}/status") or [pid])[-1]
+
+
+def _namespaces(path: str) -> Sequence[int]:
+    found = re.search(rb"^NSpid:([\s\d]*)$", files.optional(path) or b"", re.MULTILINE)
+    return [int(number) for number in found[1].split()] if found else []
