@@ -16,7 +16,7 @@ class Told:
         self._at: OrderedDict[tuple[str, int], float] = OrderedDict()
 
     def due(self, stack: tuple[str, int], now: float) -> bool:
-        """Whether the frames of a stack of a job are to be told at `now` (monotonic seconds), which counts as done then.
+        """Whether the frames of a stack of a job are to be told at `now` (monotonic seconds); that is done then.
 
         By job, for the store keeps frames by job, so that those of one lie together.
         """

@@ -26,10 +26,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Turn:
-    """Whom it samples, and how many turns each of them stands for, for that many pass before it is sampled again."""
+    """Whom it samples, and how many turns each of them stands for: so many it is, on average, until its next one."""
 
     targets: Sequence[Target]
-    turns: int
+    turns: float
 
 
 def candidates(trees: Iterable[JobTree], subprocesses: bool = True) -> list[Target]:
@@ -52,12 +52,13 @@ class Rotation:
 
     def turn(self, found: Sequence[Target], rests: Callable[[Target], bool] = lambda _: False) -> Turn:
         """The next turn: who waited longest comes first, then in their order; who `rests` sits it out."""
-        self._number += 1
         self._last = {each.key: self._last[each.key] for each in found if each.key in self._last}
         due = sorted((each for each in found if not rests(each)), key=lambda each: self._last.get(each.key, 0))
         taken = due[: self._at_once]
-        self._last |= {each.key: self._number for each in taken}
-        return Turn(taken, max(1, -(-len(due) // self._at_once)))
+        for each in taken:
+            self._number += 1
+            self._last[each.key] = self._number
+        return Turn(taken, max(1.0, len(due) / self._at_once))
 
 
 def unsampled(trees: Iterable[JobTree]) -> frozenset[int]:
