@@ -1,7 +1,8 @@
 -- Sampled stacks: where the CPU time of hosts and jobs goes.
 --
 -- A row names its stack by a hash; the frames come with it only now and then, and are kept once in `stack_frames`. So
--- what repeats costs eight bytes, and a query adds up hashes first and looks at frames last.
+-- what repeats costs eight bytes, and a query adds up hashes first and looks at frames last. They are kept by job (of what
+-- is of no job, by host), so that those of one flame graph lie together: by hash alone each is somewhere else.
 
 {% set dedup = "non_replicated_deduplication_window = 100000, replicated_deduplication_window = 100000, "
              ~ "replicated_deduplication_window_seconds = 604800" %}
@@ -33,7 +34,7 @@ CREATE TABLE IF NOT EXISTS {{ local("stack_samples") }} {{ on_cluster }}
 )
 ENGINE = {{ engine("MergeTree") }}
 PARTITION BY toDate(ts)
-ORDER BY (toStartOfHour(ts), host, job_id, stack, ts)
+ORDER BY (toStartOfHour(ts), host, job_id, stack)
 TTL toDateTime(ts) + INTERVAL {{ raw_ttl_days }} DAY
 SETTINGS ttl_only_drop_parts = 1, {{ dedup }};
 
@@ -57,21 +58,22 @@ FROM {{ local("stack_samples") }} AS src;
 
 CREATE TABLE IF NOT EXISTS {{ local("stack_frames") }} {{ on_cluster }}
 (
+    `owner` LowCardinality(String) COMMENT 'the job; of what is of no job, the host' CODEC(ZSTD(1)),
     `stack` UInt64 CODEC(ZSTD(1)),
     `frames` SimpleAggregateFunction(anyLast, Array(String)) COMMENT 'outermost first: function (file:line)' CODEC(ZSTD(3)),
     `last_at` SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'when they were last told' CODEC(ZSTD(1))
 )
 ENGINE = {{ engine("AggregatingMergeTree") }}
-ORDER BY stack
+ORDER BY (owner, stack)
 TTL toDateTime(last_at) + INTERVAL {{ hour_ttl_days }} DAY
 SETTINGS {{ dedup }};
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS {{ name("stack_frames_mv") }} {{ on_cluster }}
 TO {{ local("stack_frames") }} AS
-SELECT stack, anyLast(src.frames) AS frames, max(src.ts) AS last_at
+SELECT if(job_id = '', host, job_id) AS owner, stack, anyLast(src.frames) AS frames, max(src.ts) AS last_at
 FROM {{ local("stack_samples") }} AS src
 WHERE notEmpty(src.frames)
-GROUP BY stack;
+GROUP BY owner, stack;
 
 CREATE TABLE IF NOT EXISTS {{ local("stack_windows_1h") }} {{ on_cluster }}
 (

@@ -20,7 +20,7 @@
 WITH
     later AS
     (
-        SELECT stack, sum(estimate) AS weight
+        SELECT stack, any(if(job_id = '', host, job_id)) AS owner, sum(estimate) AS weight
         FROM {windows:Identifier}
         WHERE ts >= {since:DateTime('UTC')} AND ts < {until:DateTime('UTC')}
             AND ({host:String} = '' OR host = {host:String})
@@ -34,7 +34,7 @@ WITH
     ),
     before AS
     (
-        SELECT stack, sum(estimate) AS weight
+        SELECT stack, any(if(job_id = '', host, job_id)) AS owner, sum(estimate) AS weight
         FROM {base_windows:Identifier}
         WHERE ts >= {base_since:DateTime('UTC')} AND ts < {base_until:DateTime('UTC')}
             AND ({base_host:String} = '' OR host = {base_host:String})
@@ -48,12 +48,12 @@ WITH
     ),
     seen AS
     (
-        SELECT stack, sum(later) AS later, sum(before) AS before
+        SELECT stack, any(owner) AS owner, sum(later) AS later, sum(before) AS before
         FROM
         (
-            SELECT stack, weight AS later, 0. AS before FROM later
+            SELECT stack, owner, weight AS later, 0. AS before FROM later
             UNION ALL
-            SELECT stack, 0. AS later, weight AS before FROM before
+            SELECT stack, owner, 0. AS later, weight AS before FROM before
         )
         GROUP BY stack
     ),
@@ -62,29 +62,40 @@ WITH
         SELECT
             stack,
             if({lines:UInt8} = 1, any(kept), arrayMap(frame -> replaceRegexpOne(frame, ':\\d+\\)$', ')'), any(kept))) AS frames
-        FROM (SELECT stack, frames AS kept FROM stack_frames WHERE stack IN (SELECT stack FROM seen))
+        FROM (SELECT stack, frames AS kept FROM stack_frames WHERE (owner, stack) GLOBAL IN (SELECT owner, stack FROM seen))
         GROUP BY stack
     ),
-    (SELECT sum(later) FROM seen) AS total,
-    (SELECT sum(before) FROM seen) AS base_total
+    nodes AS -- as in stack_flame
+    (
+        SELECT
+            any(at) AS depth, any(frame) AS label, any(its.stack) AS stack,
+            sum(its.later) AS later, sumIf(its.later, at = deepest) AS later_self,
+            sum(its.before) AS before, sumIf(its.before, at = deepest) AS before_self
+        FROM
+        (
+            SELECT
+                stack, later, before,
+                arrayConcat(['all'], if(empty(told.frames), ['(frames not told)'], told.frames)) AS frames,
+                length(frames) AS deepest
+            FROM seen LEFT JOIN told ON told.stack = seen.stack
+        ) AS its
+        ARRAY JOIN
+            arrayCumSum(arrayMap((x, y) -> cityHash64(x, y), frames, arrayEnumerate(frames))) AS node,
+            frames AS frame, arrayEnumerate(frames) AS at
+        GROUP BY node
+    )
 SELECT
-    length(path) - 1 AS level,
-    path[-1] AS label,
-    toUInt64(round(sum(later))) AS value,
-    toUInt64(round(sumIf(later, depth = length(frames)))) AS self,
-    toUInt64(round(sum(before))) AS base,
-    toUInt64(round(sumIf(before, depth = length(frames)))) AS base_self,
-    if(total = 0, 0, round(sum(later) / total, 6)) AS share,
-    if(base_total = 0, 0, round(sum(before) / base_total, 6)) AS base_share
+    depth - 1 AS level,
+    label,
+    toUInt64(round(later)) AS value,
+    toUInt64(round(later_self)) AS self,
+    toUInt64(round(before)) AS base,
+    toUInt64(round(before_self)) AS base_self,
+    if(total = 0, 0, round(later / total, 6)) AS share,
+    if(base_total = 0, 0, round(before / base_total, 6)) AS base_share
 FROM
 (
-    SELECT
-        arrayConcat(['all'], if(empty(told.frames), ['(frames not told)'], told.frames)) AS frames,
-        sum(later) AS later, sum(before) AS before
-    FROM seen LEFT JOIN told ON told.stack = seen.stack
-    GROUP BY frames
-)
-ARRAY JOIN arrayEnumerate(frames) AS depth
-GROUP BY arraySlice(frames, 1, depth) AS path
-HAVING sum(later) >= {least:Float64} * total OR sum(before) >= {least:Float64} * base_total
-ORDER BY path
+    SELECT *, max(later) OVER () AS total, max(before) OVER () AS base_total FROM nodes
+) AS kept LEFT JOIN told ON told.stack = kept.stack
+WHERE (total > 0 AND later >= {least:Float64} * total) OR (base_total > 0 AND before >= {least:Float64} * base_total)
+ORDER BY arraySlice(arrayConcat(['all'], if(empty(told.frames), ['(frames not told)'], told.frames)), 1, depth)

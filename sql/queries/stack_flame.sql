@@ -17,7 +17,7 @@
 WITH
     seen AS
     (
-        SELECT stack, multiIf({by:String} = 'host', host, {by:String} = 'process', process, {by:String} = 'thread', thread, {by:String} = 'rank', if(isNull(rank), 'no rank', concat('rank ', toString(assumeNotNull(rank)))), '') AS part, sum(estimate) AS weight
+        SELECT stack, multiIf({by:String} = 'host', host, {by:String} = 'process', process, {by:String} = 'thread', thread, {by:String} = 'rank', if(isNull(rank), 'no rank', concat('rank ', toString(assumeNotNull(rank)))), '') AS part, any(if(job_id = '', host, job_id)) AS owner, sum(estimate) AS weight
         FROM {windows:Identifier}
         WHERE ts >= {since:DateTime('UTC')} AND ts < {until:DateTime('UTC')}
             AND ({host:String} = '' OR host = {host:String})
@@ -34,20 +34,33 @@ WITH
         SELECT
             stack,
             if({lines:UInt8} = 1, any(kept), arrayMap(frame -> replaceRegexpOne(frame, ':\\d+\\)$', ')'), any(kept))) AS frames
-        FROM (SELECT stack, frames AS kept FROM stack_frames WHERE stack IN (SELECT stack FROM seen))
+        FROM (SELECT stack, frames AS kept FROM stack_frames WHERE (owner, stack) GLOBAL IN (SELECT owner, stack FROM seen))
         GROUP BY stack
     ),
-    (SELECT sum(weight) FROM seen) AS total
-SELECT length(path) - 1 AS level, path[-1] AS label, toUInt64(round(sum(weight))) AS value, toUInt64(round(sumIf(weight, depth = length(frames)))) AS self
+    -- A node of the graph is its path. As a path it is named by a sum of hashes of each frame with its place, so that no path
+    -- is written out but of those that are shown.
+    nodes AS
+    (
+        SELECT
+            any(at) AS depth, any(frame) AS label, any(its.part) AS part, any(its.stack) AS stack,
+            sum(its.weight) AS value, sumIf(its.weight, at = deepest) AS self
+        FROM
+        (
+            SELECT
+                stack, part, weight,
+                arrayConcat(['all'], if(part = '', [], [part]), if(empty(told.frames), ['(frames not told)'], told.frames)) AS frames,
+                length(frames) AS deepest
+            FROM seen LEFT JOIN told ON told.stack = seen.stack
+        ) AS its
+        ARRAY JOIN
+            arrayCumSum(arrayMap((x, y) -> cityHash64(x, y), frames, arrayEnumerate(frames))) AS node,
+            frames AS frame, arrayEnumerate(frames) AS at
+        GROUP BY node
+    )
+SELECT depth - 1 AS level, label, toUInt64(round(value)) AS value, toUInt64(round(self)) AS self
 FROM
 (
-    SELECT
-        arrayConcat(['all'], if(part = '', [], [part]), if(empty(told.frames), ['(frames not told)'], told.frames)) AS frames,
-        sum(weight) AS weight
-    FROM seen LEFT JOIN told ON told.stack = seen.stack
-    GROUP BY frames
-)
-ARRAY JOIN arrayEnumerate(frames) AS depth
-GROUP BY arraySlice(frames, 1, depth) AS path
-HAVING sum(weight) >= {least:Float64} * total
-ORDER BY path
+    SELECT depth, label, part, stack, value, self, max(value) OVER () AS total FROM nodes
+) AS kept LEFT JOIN told ON told.stack = kept.stack
+WHERE kept.value >= {least:Float64} * total
+ORDER BY arraySlice(arrayConcat(['all'], if(part = '', [], [part]), if(empty(told.frames), ['(frames not told)'], told.frames)), 1, depth)

@@ -13,23 +13,33 @@
 -- @windows stack_samples  or stack_hours
 -- @step_s 60  seconds of a step
 WITH
+    seen AS
+    (
+        SELECT
+            toDateTime(intDiv(toUnixTimestamp(toDateTime(ts, 'UTC')), {step_s:UInt32}) * {step_s:UInt32}, 'UTC') AS start,
+            stack, any(if(job_id = '', host, job_id)) AS owner, sum(estimate) AS weight
+        FROM {windows:Identifier}
+        WHERE ts >= {since:DateTime('UTC')} AND ts < {until:DateTime('UTC')}
+            AND ({host:String} = '' OR host = {host:String})
+            AND ({job_id:String} = '' OR job_id = {job_id:String})
+            AND ({rank:Int64} < 0 OR rank = {rank:Int64})
+            AND ({process:String} = '' OR process = {process:String})
+            AND ({pid:UInt32} = 0 OR pid = {pid:UInt32})
+            AND ({source:String} = '' OR source = {source:String})
+            AND unit = {unit:String}
+        GROUP BY start, stack
+    ),
     within AS
     (
-        SELECT stack FROM stack_frames WHERE arrayExists(frame -> position(frame, {function:String}) > 0, frames)
+        SELECT stack FROM stack_frames
+        WHERE (owner, stack) GLOBAL IN (SELECT owner, stack FROM seen)
+            AND arrayExists(frame -> position(frame, {function:String}) > 0, frames)
     )
 SELECT
-    toDateTime(intDiv(toUnixTimestamp(toDateTime(ts, 'UTC')), {step_s:UInt32}) * {step_s:UInt32}, 'UTC') AS start,
-    toUInt64(round(sumIf(estimate, stack IN within))) AS value,
-    toUInt64(round(sum(estimate))) AS all,
-    round(sumIf(estimate, stack IN within) / sum(estimate), 6) AS share
-FROM {windows:Identifier}
-WHERE ts >= {since:DateTime('UTC')} AND ts < {until:DateTime('UTC')}
-    AND ({host:String} = '' OR host = {host:String})
-    AND ({job_id:String} = '' OR job_id = {job_id:String})
-    AND ({rank:Int64} < 0 OR rank = {rank:Int64})
-    AND ({process:String} = '' OR process = {process:String})
-    AND ({pid:UInt32} = 0 OR pid = {pid:UInt32})
-    AND ({source:String} = '' OR source = {source:String})
-    AND unit = {unit:String}
+    start,
+    toUInt64(round(sumIf(weight, stack IN within))) AS value,
+    toUInt64(round(sum(weight))) AS all,
+    round(sumIf(weight, stack IN within) / sum(weight), 6) AS share
+FROM seen
 GROUP BY start
 ORDER BY start

@@ -15,7 +15,7 @@
 WITH
     seen AS
     (
-        SELECT stack, sum(estimate) AS weight
+        SELECT stack, any(if(job_id = '', host, job_id)) AS owner, sum(estimate) AS weight
         FROM {windows:Identifier}
         WHERE ts >= {since:DateTime('UTC')} AND ts < {until:DateTime('UTC')}
             AND ({host:String} = '' OR host = {host:String})
@@ -32,22 +32,26 @@ WITH
         SELECT
             stack,
             if({lines:UInt8} = 1, any(kept), arrayMap(frame -> replaceRegexpOne(frame, ':\\d+\\)$', ')'), any(kept))) AS frames
-        FROM (SELECT stack, frames AS kept FROM stack_frames WHERE stack IN (SELECT stack FROM seen))
+        FROM (SELECT stack, frames AS kept FROM stack_frames WHERE (owner, stack) GLOBAL IN (SELECT owner, stack FROM seen))
         GROUP BY stack
-    ),
-    (SELECT sum(weight) FROM seen) AS all
+    )
 SELECT
     function,
-    toUInt64(round(sumIf(weight, function = frames[-1]))) AS self,
-    toUInt64(round(sum(weight))) AS total,
-    round(sumIf(weight, function = frames[-1]) / all, 6) AS self_share,
-    round(sum(weight) / all, 6) AS total_share
+    toUInt64(round(own)) AS self,
+    toUInt64(round(within)) AS total,
+    round(own / all, 6) AS self_share,
+    round(within / all, 6) AS total_share
 FROM
 (
-    SELECT if(empty(told.frames), ['(frames not told)'], told.frames) AS frames, weight
-    FROM seen LEFT JOIN told ON told.stack = seen.stack
+    -- Each stack has one innermost function, so that what functions have for themselves adds up to all.
+    SELECT function, sumIf(weight, function = innermost) AS own, sum(weight) AS within, sum(own) OVER () AS all
+    FROM
+    (
+        SELECT if(empty(told.frames), ['(frames not told)'], told.frames) AS frames, frames[-1] AS innermost, weight
+        FROM seen LEFT JOIN told ON told.stack = seen.stack
+    )
+    ARRAY JOIN arrayDistinct(frames) AS function
+    GROUP BY function
 )
-ARRAY JOIN arrayDistinct(frames) AS function
-GROUP BY function
 ORDER BY self DESC, total DESC, function
 LIMIT {top:UInt32}

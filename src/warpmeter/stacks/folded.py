@@ -12,6 +12,7 @@ from warpmeter.stacks import Weighed
 from warpmeter.stacks.profile import Gathered, Profile, Who, clean
 
 _LINE: Final = re.compile(r"(?P<frames>.*\S)\s+(?P<weight>\S+)")
+_COUNTED: Final = re.compile(r"\s[\d.]+\s*$")
 _NUMBER: Final = re.compile(r"\d{1,18}(?:\.\d+)?")
 _PROCESS: Final = re.compile(r'process (?P<pid>\d{1,9}):"(?P<command>.*)"')
 _THREAD: Final = re.compile(r"thread \((?P<tid>0x[0-9a-fA-F]{1,16}|\d{1,18})\)(?:: (?P<name>.*))?")
@@ -22,7 +23,7 @@ def parse(text: str) -> Profile:
     """What lines of folded stacks hold, by count; raises ValueError that names the line."""
     found = Gathered()
     for number, line in enumerate(text.split("\n"), 1):
-        if line.strip() and not line.startswith("#"):
+        if line.strip() and not (line.startswith("#") and _COUNTED.search(line) is None):  # words, not a stack
             try:
                 _add(found, line)
             except ValueError as error:

@@ -11,7 +11,7 @@ from warpmeter.stacks.profile import Gathered, Profile, Who, clean
 
 HEAD: Final = re.compile(
     r"\s*(?P<comm>\S.*?)\s+(?P<pid>-?\d{1,10})(?:/(?P<tid>-?\d{1,10}))?\s+(?:\[(?P<cpu>\d+)\]\s+)?"
-    r"(?:[A-Za-z.]{3,6}\s+)?(?P<time>\d{1,12}\.\d{1,9}):\s+(?:(?P<period>\d{1,18})\s+)?(?P<event>\S.*?):\s*(?P<rest>.*)"
+    r"(?:[A-Za-z.]{3,6}\s+)?(?P<time>\d{1,12}\.\d{1,9}):\s+(?:(?P<period>\d{1,18})\s+)?(?P<event>\S+?):(?:\s+(?P<rest>.*))?"
 )
 """The line about a sample: comm, pid or pid/tid, [cpu], time, period, event."""
 _FRAME: Final = re.compile(
@@ -21,7 +21,7 @@ _INLINED: Final = "inlined"
 _OFFSET: Final = re.compile(r"\+0x[0-9a-f]+$")
 _SOURCE_LINE: Final = re.compile(r"\s+(?P<file>\S.*):(?P<line>\d{1,9})\s*")
 _PYTHON: Final = re.compile(r"py::(?P<function>.+):(?P<file>[^:]+)")
-_EVENT: Final = re.compile(r"(?:cpu_\w+/)?(?P<name>[^/:]+)(?:/[^:]*)?(?::[A-Za-z]*)?")
+_EVENT: Final = re.compile(r"(?:cpu_\w+/)?(?P<name>[^/:]+)(?:/[^:]*)?(?::[ukhpPGHISDWeb]*)?")
 CLOCKS: Final = ("cpu-clock", "task-clock")
 """Events whose period is the time between samples, in nanoseconds."""
 
@@ -71,6 +71,9 @@ class _Reading:
                     sample = None
             elif sample is None:
                 sample = self._head(number, line)
+                if sample.frames:  # recorded without call chains: the one frame is on this line
+                    yield sample
+                    sample = None
             else:
                 self._frame(number, line, sample)
         if sample is not None:
@@ -91,7 +94,7 @@ class _Reading:
             )
         self.event, at = event, float(found["time"])
         self._began, self._ended = min(self._began, at), max(self._ended, at)
-        return _Sample(number, _who(found), event, int(found["period"] or 1), _on_the_line(found["rest"]))
+        return _Sample(number, _who(found), event, int(found["period"] or 1), _on_the_line(found["rest"] or ""))
 
     @staticmethod
     def _frame(number: int, line: str, sample: _Sample) -> None:

@@ -112,11 +112,10 @@ def _sampled(profile: dict[str, Any], count: int) -> Iterator[tuple[list[int], f
     if len(samples) != len(weights):
         raise ValueError(f"it has {len(samples)} samples and {len(weights)} weights")
     for at, (stack, weight) in enumerate(zip(samples, weights, strict=True)):
-        for place in _list(f"samples[{at}]", stack):
-            _check_place(f"samples[{at}]", place, count)
+        places = [_place(f"samples[{at}]", place, count) for place in _list(f"samples[{at}]", stack)]
         if not _is_number(weight) or weight < 0:
             raise ValueError(f"weights[{at}] is {str(weight)[:40]}: a weight is a number, 0 or more")
-        yield stack, weight
+        yield places, weight
 
 
 def _evented(profile: dict[str, Any], count: int) -> Iterator[tuple[list[int], float]]:
@@ -142,16 +141,16 @@ def _evented(profile: dict[str, Any], count: int) -> Iterator[tuple[list[int], f
 
 def _event(where: str, value: Any, count: int) -> tuple[str, int, float]:
     event = _object(where, value)
-    kind, place, moment = event.get("type"), event.get("frame"), event.get("at")
-    _check_place(where, place, count)
+    kind, place, moment = event.get("type"), _place(where, event.get("frame"), count), event.get("at")
     if not isinstance(kind, str) or kind not in ("O", "C") or not _is_number(moment):
         raise ValueError(f"{where} is no event: its type is O or C, and `at` a number")
-    return kind, int(place), moment
+    return kind, place, moment
 
 
-def _check_place(where: str, place: Any, count: int) -> None:
+def _place(where: str, place: Any, count: int) -> int:
     if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < count:
         raise ValueError(f"{where}: frame {str(place)[:40]} is not there: shared.frames has {count}")
+    return place
 
 
 def _who(name: str) -> Who:
@@ -190,7 +189,9 @@ def _written(part: Part, unit: Unit, places: dict[str, int]) -> dict[str, Any]:
         "unit": _UNITS[unit],
         "startValue": 0,
         "endValue": sum(weights),
-        "samples": [[places.setdefault(text, len(places)) for text in stack.frames] for stack in part.stacks],
+        "samples": [
+            [places.setdefault(text, len(places)) for text in map(clean, stack.frames)] for stack in part.stacks
+        ],
         "weights": weights,
     }
 
