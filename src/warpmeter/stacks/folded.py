@@ -39,13 +39,14 @@ def _add(found: Gathered, line: str) -> None:
         raise ValueError(
             f"{parts['weight'][:60]!r} is no number of samples: it is 0 or more, and has at most 18 digits"
         )
-    who, frames = _whose(parts["frames"].strip().split(";"))
+    who, frames = whose(parts["frames"].strip().split(";"))
     weight = float(parts["weight"]) if "." in parts["weight"] else int(parts["weight"])
     found.add(who, map(clean, frames), weight, max(1, round(weight)))
 
 
-def _whose(frames: list[str]) -> tuple[Who, list[str]]:
-    """Takes py-spy's processes (the last one is meant: those before are its parents) and thread from the front."""
+def whose(frames: list[str]) -> tuple[Who, list[str]]:
+    """Takes the processes (the last one is meant: those before are its parents) and the thread that py-spy puts in
+    front from there."""
     pid, process, at = 0, "", 0
     while at < len(frames) and (found := _PROCESS.fullmatch(frames[at])):
         pid, process, at = int(found["pid"]), command_name(found["command"]), at + 1

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeGuard
 
 from warpmeter.stacks import Frame, Unit, frame
-from warpmeter.stacks.folded import known
+from warpmeter.stacks.folded import known, whose
 from warpmeter.stacks.profile import Gathered, Part, Profile, Who, clean, unit_of
 
 SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
@@ -102,7 +102,8 @@ def _add(found: Gathered, profile: dict[str, Any], frames: list[str], factor: fl
     if kind not in ("sampled", "evented"):
         raise ValueError(f"its type is {str(kind)[:40]!r}, neither sampled nor evented")
     for stack, weight in (_sampled if kind == "sampled" else _evented)(profile, len(frames)):
-        found.add(who, (frames[place] for place in stack), weight * factor)
+        owner, left = whose([frames[place] for place in stack])
+        found.add(_both(who, owner), left, weight * factor)
     begin, end = profile.get("startValue"), profile.get("endValue")
     return max(0.0, end - begin) * factor if _is_number(begin) and _is_number(end) else 0.0
 
@@ -161,6 +162,15 @@ def _who(name: str) -> Who:
         tid = int(found["tid"]) if found["tid"].isdigit() else 0
         return Who(int(found["pid"]), "", known(tid), _told(found["thread"]))
     return Who(thread=_told(name))
+
+
+def _both(named: Who, framed: Who) -> Who:
+    """What a profile's name tells, and its frames where they tell more."""
+    if framed == Who():
+        return named
+    return Who(
+        framed.pid or named.pid, framed.process or named.process, framed.tid or named.tid, framed.thread or named.thread
+    )
 
 
 def _told(name: str | None) -> str:
