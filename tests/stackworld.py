@@ -1,5 +1,6 @@
 """Sampled stacks for the tests: a training job of two ranks on two hosts, before and after its input got slow."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,6 +16,7 @@ HOSTS: Final = ("ant", 'räck 1/o\'dd "x"')
 TURN_S: Final = 60
 INTERVAL_US: Final = 52_632  # of 19 Hz
 MINUTES: Final = 150
+SCALE: Final = 6  # 10 s of every 60 s were sampled
 
 MAIN: Final = "<module> (train.py:90)"
 EPOCH: Final = "epoch (train.py:40)"
@@ -83,6 +85,12 @@ def _jobs(world: Stacks) -> Iterator[Row]:
                 yield {**about, "ts": float(at), "event": "running", "command": "python3 train.py"}
 
 
+def _hosts(world: Stacks) -> Iterator[Row]:
+    for at in range(world.since, world.until, 60):
+        for host in HOSTS:
+            yield {"host": host, "ts": float(at), "period_ms": 60_000, "cpu_util_permille": 500}
+
+
 def _others(world: Stacks) -> Iterator[Row]:
     """The earlier job, of another profiler too; and a heap."""
     about: Row = {"host": HOSTS[0], "ts": float(world.since), "period_ms": 60_000, "sampled_ms": 60_000, "pid": 7}
@@ -100,9 +108,21 @@ def landed(client: Client) -> Stacks:
     """Land it; `until` is the whole minute that is now."""
     now = int(client.query("SELECT toUnixTimestamp(now())").result_rows[0][0]) // 60 * 60
     world = Stacks(now - MINUTES * 60, now - 60 * 60, now)
-    for number, (topic, rows) in enumerate(
-        (("stack-samples", _rows(world)), ("stack-samples", _others(world)), ("job-events", _jobs(world)))
-    ):
+    of = (
+        ("stack-samples", _rows(world)), ("stack-samples", _others(world)), ("job-events", _jobs(world)),
+        ("host-samples", _hosts(world)),
+    )  # fmt: skip
+    for number, (topic, rows) in enumerate(of):
         found = [row(topic, **fields) for fields in rows]
         land(client, topic, found, token(number * 1_000_000, number * 1_000_000 + len(found)))
     return world
+
+
+def sampled(world: Stacks, when: str, ranks: int = 2) -> dict[tuple[str, ...], int]:
+    """Microseconds by path below all, worked out from what was landed of the job, `before` or `after` the middle."""
+    turns_of = (world.until - world.middle if when == "after" else world.middle - world.since) // TURN_S
+    found: dict[tuple[str, ...], int] = defaultdict(int)
+    for frames, count in {**SAMPLES[when], (MAIN, WAIT): WAITING}.items():
+        for depth in range(len(frames) + 1):
+            found[frames[:depth]] += count * INTERVAL_US * SCALE * turns_of * ranks
+    return dict(found)

@@ -14,6 +14,7 @@ _IMPORT: Final = re.compile(r'^import \{[^}]*\} from "[^"]*";\n', re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export (?=(?:async )?(?:class|const|function)\b)", re.MULTILINE)
 _BEGIN: Final = """
 const view = new FlameView(document.getElementById("flame"), {
+  tallest: Math.max(400, innerHeight - 150),
   changed: (chosen) => history.replaceState(null, "", `#${new URLSearchParams(chosen)}`),
 });
 const look = () => view.choose(Object.fromEntries(new URLSearchParams(location.hash.slice(1))));

@@ -1,7 +1,6 @@
 """What the API says of sampled stacks, held against what was sampled."""
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,15 +14,13 @@ from tests.stackworld import (
     DECODE,
     DECODE_TOO,
     HOSTS,
-    INTERVAL_US,
     JOB,
     LOAD,
     OLD_JOB,
-    SAMPLES,
     STEP,
-    WAITING,
     Stacks,
     landed,
+    sampled,
 )
 from tests.web import visitor
 from warpmeter.settings import Settings, Store
@@ -32,7 +29,6 @@ from warpmeter.store import Client
 from warpmeter.web.api import stacks
 
 pytestmark = pytest.mark.timeout(300)
-SCALE = 6  # 10 s of every 60 s were sampled
 Paths = dict[tuple[str, ...], int]
 
 
@@ -79,17 +75,6 @@ def paths(columns: Mapping[str, list[Any]], name: str = "value") -> Paths:
         assert tuple(path[1:]) not in found
         found[tuple(path[1:])] = value
     return found
-
-
-def sampled(world: Stacks, when: str, ranks: int = 2) -> Paths:
-    """The same worked out from what was landed, of one side of the middle."""
-    turns = (world.until - world.middle) // 60 if when == "after" else (world.middle - world.since) // 60
-    stacks = {**SAMPLES[when], ("<module> (train.py:90)", "wait (threading.py:355)"): WAITING}
-    found: Paths = defaultdict(int)
-    for frames, count in stacks.items():
-        for depth in range(len(frames) + 1):
-            found[frames[:depth]] += count * INTERVAL_US * SCALE * turns * ranks
-    return dict(found)
 
 
 def test_a_flame_graph_is_what_was_sampled(site: TestClient, world: Stacks) -> None:

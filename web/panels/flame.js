@@ -3,6 +3,7 @@ import { FlameView } from "warpmeter-ui/flame/view.js";
 import { amount } from "warpmeter-ui/flame/words.js";
 
 const SHIFTS = { day: 86400e3, week: 604800e3 };
+const FUNCTIONS = 1000; // that a search finds in the table
 const VIEW = ["flame.q", "flame.zoom"];
 const EMPTY = "No stacks were sampled here in this window. Agents sample Python processes of jobs where warpmeter[agent] is installed and [agent] stacks is on: `warpmeter doctor` says what stands between; `warpmeter stacks import` brings in what other profilers took.";
 
@@ -121,7 +122,7 @@ async function read(source, values, options) {
   const kind = seen.find((each) => nameOf(each) === wanted) ?? seen[0];
   const of = { process, rank, source: kind?.source, unit: kind?.unit, lines: lines === "0" ? "false" : null };
   if (base || base_job) return { seen, kind, graph: await get("diff", { ...of, ...before(base), base_job }) };
-  const [graph, top] = await Promise.all([get("flame", { ...of, by }), get("top", of)]);
+  const [graph, top] = await Promise.all([get("flame", { ...of, by }), get("top", { ...of, top: FUNCTIONS })]);
   return { seen, kind, graph, top };
 }
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +20,7 @@ By = Literal["host", "process", "rank", "thread"]
 Row = Mapping[str, Any]
 HOUR: Final = timedelta(hours=1)
 SHORTEST: Final = timedelta(minutes=1)
+FUNCTIONS: Final = 1000
 LEAST: Final = 0.0005
 """What a page leaves out: less than this share of all. Files for other programs have everything."""
 SCALES: Final[Mapping[Unit, Sequence[tuple[float, str]]]] = {
@@ -112,8 +114,8 @@ def _window(at: Span) -> str:
 class Asking:
     """Asks the store; raises FlameError, and ClickHouseError as the store says it."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._client = store.connect(settings.store)
+    def __init__(self, client: store.Client, settings: Settings) -> None:
+        self._client = client
         self._now = datetime.now(UTC).replace(microsecond=0)
         self._kept_from = self._now - timedelta(days=settings.store.raw_ttl_days)
 
@@ -220,9 +222,10 @@ def _nothing(found: Found) -> str:
 
 def show(settings: Settings, wanted: Wanted, as_json: bool) -> None:
     """Functions that took the time, in the terminal."""
-    asking = Asking(settings)
-    found = asking.graph(wanted, 0 if wanted.base else LEAST)
-    rows = _changes(found)[: wanted.top] if found.base is not None else asking.top(found, wanted.top)
+    with closing(store.connect(settings.store)) as client:
+        asking = Asking(client, settings)
+        found = asking.graph(wanted, 0 if wanted.base else LEAST)
+        rows = _changes(found)[: wanted.top] if found.base is not None else asking.top(found, wanted.top)
     if as_json:
         common.print_json({**_head(found), "functions": [{**_frame(row["function"]), **row} for row in rows]})
         return
@@ -299,9 +302,11 @@ def write(settings: Settings, wanted: Wanted, path: Path) -> None:
         raise FlameError(f"{path.name}: its ending says what to write: {', '.join(FLAMES)}", 2)
     if ending == ".speedscope.json" and wanted.base:
         raise FlameError("speedscope shows no difference: write .html, .folded or .json", 2)
-    asking = Asking(settings)
-    found = asking.graph(wanted, LEAST if ending == ".html" else 0)
-    top = [] if found.base is not None or ending in (".folded", ".speedscope.json") else asking.top(found, 100)
+    with closing(store.connect(settings.store)) as client:
+        asking = Asking(client, settings)
+        found = asking.graph(wanted, LEAST if ending == ".html" else 0)
+        plain = found.base is not None or ending in (".folded", ".speedscope.json")
+        top = [] if plain else asking.top(found, FUNCTIONS)
     path.write_text(_TEXTS[ending](found, top), "utf-8")
     common.err.print(f"{path}: {found.about()}; {amount(found.total, found.whose.unit)}", markup=False, highlight=False)
 

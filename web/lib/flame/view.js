@@ -4,13 +4,13 @@ import { bar, element, item, rows, table, tip } from "./parts.js";
 import { Painter, ROW } from "./painter.js";
 import { Tree, matcher } from "./tree.js";
 
-const TALLEST = 560; // pixels, before it scrolls
+const TALLEST = 560; // before it scrolls
 const TOLD_MS = 2500;
 
 export class FlameView {
-  // `changed({ q, zoom })` is called when somebody searches or zooms; `zoom` is the name of a box.
-  constructor(place, { changed = () => {} } = {}) {
-    Object.assign(this, { changed, tree: new Tree({}), zoom: 0, hover: -1, stand: -1, q: "", match: null, hits: null, sort: "self", unit: "microseconds", asked: "" });
+  // `changed({ q, zoom })` is called when somebody searches or zooms; `zoom` is the name of a box. `tallest`: in pixels.
+  constructor(place, { changed = () => {}, tallest = TALLEST } = {}) {
+    Object.assign(this, { changed, tallest, tree: new Tree({}), zoom: 0, hover: -1, stand: -1, q: "", match: null, hits: null, sort: "self", unit: "microseconds", asked: "" });
     this.bar = bar({ search: (text) => this.search(text), whole: () => this.zoomTo(0), copy: () => this.copy(this.stand >= 0 ? this.stand : this.zoom) });
     this.canvas = element("canvas", { attributes: { "aria-hidden": "true" } });
     // What is looked at is framed by elements: nothing is drawn again while the pointer moves.
@@ -156,7 +156,7 @@ export class FlameView {
     const { scroller, tree } = this;
     const whole = Math.max(1, tree.depth) * ROW + 1;
     this.space.style.height = `${whole}px`;
-    scroller.style.height = `${Math.min(TALLEST, whole)}px`;
+    scroller.style.height = `${Math.min(this.tallest, whole)}px`;
     this.painter.resize(scroller.clientWidth, scroller.clientHeight);
     this.canvas.style.width = `${scroller.clientWidth}px`;
     this.canvas.style.height = `${scroller.clientHeight}px`;
