@@ -66,7 +66,7 @@ CREATE TABLE IF NOT EXISTS {{ local("stack_frames") }} {{ on_cluster }}
 ENGINE = {{ engine("AggregatingMergeTree") }}
 ORDER BY (owner, stack)
 TTL toDateTime(last_at) + INTERVAL {{ hour_ttl_days }} DAY
-SETTINGS {{ dedup }};
+SETTINGS index_granularity = 512, {{ dedup }};
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS {{ name("stack_frames_mv") }} {{ on_cluster }}
 TO {{ local("stack_frames") }} AS
