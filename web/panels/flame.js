@@ -23,12 +23,12 @@ export default {
      <p v-if="note" class="wm-warn wm-tight">{{ note }}</p>
      <div v-show="!reason" ref="place"></div>`,
     `<div class="wm-flame-ask">
-       <label v-if="kinds.length > 1">Source <select :value="kind" @change="put({ source: $event.target.value })"><option v-for="each in kinds" :key="each" :value="each">{{ each }}</option></select></label>
-       <label v-if="processes.length > 1">Process <select :value="picks.process ?? ''" @change="put({ process: $event.target.value })"><option value="">all</option><option v-for="each in processes" :key="each">{{ each }}</option></select></label>
-       <label v-if="ranks.length > 1">Rank <select :value="picks.rank ?? ''" @change="put({ rank: $event.target.value })"><option value="">all</option><option v-for="each in ranks" :key="each">{{ each }}</option></select></label>
-       <label v-if="!compares">By <select :value="picks.by ?? ''" @change="put({ by: $event.target.value })"><option value="">nothing</option><option v-for="each in ['process', 'rank', 'thread', 'host']" :key="each">{{ each }}</option></select></label>
+       <label v-if="kinds.length > 1">Source <select aria-label="Source" :value="kind" @change="put({ source: $event.target.value })"><option v-for="each in kinds" :key="each" :value="each">{{ each }}</option></select></label>
+       <label v-if="processes.length > 1">Process <select aria-label="Process" :value="picks.process ?? ''" @change="put({ process: $event.target.value })"><option value="">all</option><option v-for="each in processes" :key="each">{{ each }}</option></select></label>
+       <label v-if="ranks.length > 1">Rank <select aria-label="Rank" :value="picks.rank ?? ''" @change="put({ rank: $event.target.value })"><option value="">all</option><option v-for="each in ranks" :key="each">{{ each }}</option></select></label>
+       <label v-if="!compares">By <select aria-label="By" :value="picks.by ?? ''" @change="put({ by: $event.target.value })"><option value="">nothing</option><option v-for="each in ['process', 'rank', 'thread', 'host']" :key="each">{{ each }}</option></select></label>
        <label><input type="checkbox" :checked="picks.lines !== '0'" @change="put({ lines: $event.target.checked ? '' : '0' })">Lines</label>
-       <label>Compare with <select :value="with_" @change="against($event.target.value)">
+       <label>Compare with <select aria-label="Compare with" :value="with_" @change="against($event.target.value)">
          <option value="">nothing</option><option value="before">the window before</option><option value="day">a day before</option><option value="week">a week before</option>
          <option value="window">another window…</option><option value="job">another job…</option>
        </select></label>
