@@ -68,14 +68,15 @@ def flame(
     What changed since yesterday: warpmeter flame --host gpu-0001 --since 10m --base-since 1d
     """
     from warpmeter.cli import flaming
+    from warpmeter.cli.flames.asking import Base, FlameError, Wanted, Whose
     from warpmeter.queries import QueryError
     from warpmeter.store import ClickHouseError
 
     settings = common.settings(data, store={"dsn": store})
-    whose = flaming.Whose(job, host, rank, process, pid, source, unit)
-    base = flaming.Base(base_since, base_until, base_job, base_host)
-    wanted = flaming.Wanted(whose, since, until, base, by, lines, top)
-    with explained(flaming.FlameError, ClickHouseError, QueryError, OSError):
+    whose = Whose(job, host, rank, process, pid, source, unit)
+    base = Base(base_since, base_until, base_job, base_host)
+    wanted = Wanted(whose, since, until, base, by, lines, top)
+    with explained(FlameError, ClickHouseError, QueryError, OSError):
         if output is None:
             flaming.show(settings, wanted, as_json)
         else:
