@@ -223,7 +223,9 @@ def test_the_share_of_a_function_is_told_of_each_step(
             step[0] += estimate(sample) * inside
             step[1] += estimate(sample)
     found = ask(shared_tables, "stack_share", (world.since, world.until), step_s=900, function=function, **given)
-    expected = [(datetime.fromtimestamp(start, UTC), *weights) for start, weights in sorted(parts.items())]
+    expected = [
+        (datetime.fromtimestamp(start, UTC), weights[0], weights[1]) for start, weights in sorted(parts.items())
+    ]
     assert [(row["start"].replace(tzinfo=UTC), row["value"], row["all"]) for row in found] == expected
     for row, (_, value, everything) in zip(found, expected, strict=True):
         assert row["share"] == pytest.approx(value / everything, abs=1e-6)
@@ -286,7 +288,7 @@ def test_a_difference_has_both_sides_of_every_path(
 
 
 def _within(world: World, sample: Row, hours: tuple[int, int]) -> bool:
-    return hours[0] * 3600 <= sample["ts"] - world.since < hours[1] * 3600
+    return bool(hours[0] * 3600 <= sample["ts"] - world.since < hours[1] * 3600)
 
 
 def test_a_side_without_samples_is_zero_everywhere(shared_tables: Client, world: World) -> None:
