@@ -49,7 +49,7 @@ class _Pace:
 
 
 class Backoff:
-    """The pace of every process that is sampled less than the settings ask for."""
+    """The pace of every process that is sampled less than the settings ask for. From a rate of 1 on it only rests."""
 
     def __init__(self, rate_hz: int, interval_s: float) -> None:
         self._rate, self._interval_s = rate_hz, interval_s

@@ -16,7 +16,7 @@ from warpmeter.stacks.profile import Profile
 
 NAME: Final = "perf"
 RECORDING: Final = Bounds(nice=0, memory=1 << 30, output=128 << 20, cpu_s=20)
-NAMING: Final = Bounds(nice=19, memory=1 << 30, output=48 << 20, cpu_s=20)
+NAMING: Final = Bounds(nice=5, memory=1 << 30, output=48 << 20, cpu_s=20)
 FIELDS: Final = "comm,pid,tid,time,period,event,ip,sym,dso"
 REFUSED: Final = (
     "perf_event_paranoid",

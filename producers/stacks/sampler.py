@@ -18,8 +18,8 @@ from warpmeter.producers.stacks.pyspy import Trouble
 from warpmeter.producers.stacks.rotation import Target
 from warpmeter.settings import Agent
 
-NICE: Final = 10
-"""Of py-spy. A lower priority would have it wait where all CPUs are busy, which is where people look."""
+NICE: Final = 5
+"""Of py-spy. A much lower priority would have it wait where all CPUs are busy, which is where people look."""
 LATE_S: Final = 5.0
 """A sampler that takes so much longer than it was asked to is behind, and ended."""
 RECORDED_S: Final = 15.0
@@ -27,7 +27,7 @@ RECORDED_S: Final = 15.0
 NAMING_S: Final = 40.0
 STALLED_S: Final = 0.3
 STALLED_LOOKS: Final = 6
-LATE: Final = "perf did not finish in time; it is tried again in ten minutes"
+LATE: Final = "perf did not finish in time"
 SPOOL: Final = Path("/var/tmp")
 
 
@@ -59,10 +59,11 @@ class Finished:
 
 @dataclass(frozen=True)
 class HostFinished:
-    """What perf gave of the whole host. `names`: of processes that it saw, as far as they still run."""
+    """What perf gave of the whole host."""
 
     begun: Begun
     output: bytes
+    cost: Cost
     trouble: Trouble | None = None
 
 
@@ -139,6 +140,7 @@ class HostSampler:
         self._until = begun.monotonic + agent.stacks_sampling_s
         self._storage = _storage()
         self._names_from: float | None = None
+        self._cpu_s = 0.0
         try:
             self._child = Child(perf.recording(program, agent.stacks_rate_hz), perf.RECORDING, self._storage)
         except OSError:
@@ -151,12 +153,14 @@ class HostSampler:
         if end is None:
             self._watch(now)
             return None
+        self._cpu_s += end.cpu_s
         if self._names_from is None and (end.status == 0 or (end.status == -signal.SIGINT and now >= self._until)):
             return self._name(now)
         output = self._child.output() if end.status == 0 else b""
         self.close()
         late = end.status == -signal.SIGKILL and now > self._until + RECORDED_S
-        return HostFinished(self._begun, output, Trouble("timeout", LATE) if late else perf.trouble(end))
+        trouble = Trouble("timeout", LATE) if late else perf.trouble(end)
+        return HostFinished(self._begun, output, Cost(self._cpu_s, behind=late), trouble)
 
     def close(self) -> None:
         """End it."""
@@ -171,7 +175,7 @@ class HostSampler:
             self._child = Child(perf.naming(self._program), perf.NAMING, self._storage, prints=True)
         except OSError as error:
             os.close(self._storage)
-            return HostFinished(self._begun, b"", Trouble("failed", str(error)))
+            return HostFinished(self._begun, b"", Cost(self._cpu_s), Trouble("failed", str(error)))
         return None
 
     def _watch(self, now: float) -> None:

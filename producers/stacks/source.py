@@ -20,6 +20,8 @@ from warpmeter.stacks.profile import Who
 
 AGAIN_S: Final = 600.0
 """What is not supported, or not allowed, is tried again after so long."""
+HOST: Final = (0, 0)
+"""The whole host, where processes have their keys."""
 BUSY: Final = "the samplers of the turn before were not done when the next one was due, so that one was left out"
 
 
@@ -55,6 +57,7 @@ class StackSource:
         self._proc = files.below(agent.root, "proc")
         self._rotation = Rotation(agent.stacks_processes)
         self._backoff = Backoff(agent.stacks_rate_hz, agent.stacks_interval_s)
+        self._host_backoff = Backoff(1, agent.stacks_interval_s)
         self._slowing = Slowing(self._proc)
         self._rows = Rows(agent.stacks_paths)
         self._turn: int | None = None
@@ -126,8 +129,9 @@ class StackSource:
             for target in turn.targets:
                 turns = turn.turns * self._backoff.every(target.key)
                 self._start(target, Begun(ts, now, round(turns * self._agent.stacks_interval_s * 1000)), now)
-        if self._programs.perf and now >= self._perf_rests_until:
-            self._start_host(Begun(ts, now, round(self._agent.stacks_interval_s * 1000)))
+        if self._programs.perf and now >= self._perf_rests_until and not self._host_backoff.rests(HOST):
+            turns = self._host_backoff.every(HOST)
+            self._start_host(Begun(ts, now, round(turns * self._agent.stacks_interval_s * 1000)))
 
     def _start(self, target: Target, begun: Begun, now: float) -> None:
         rate = self._backoff.rate(target.key)
@@ -177,13 +181,15 @@ class StackSource:
         self._host = None
         trouble = finished.trouble
         self._about_perf = [] if trouble is None else [about_perf(trouble, self._agent.stacks_perf)]
-        if trouble is not None:
+        self._host_backoff.took(HOST, finished.cost)
+        if trouble is not None and trouble.state != "timeout":
             self._perf_rests_until = now + AGAIN_S
         return finished
 
     def _health(self) -> list[Health]:
         troubles = [(target, trouble) for target, trouble, _ in self._troubles.values()]
         paced = held_back(self._backoff.told(), self._agent.stacks_rate_hz)
+        paced += [Health("perf/rate", "paused", said.partition(" second ")[2]) for _, said in self._host_backoff.told()]
         return [*self._programs.missing, *told(troubles), *paced, *self._about_perf, *self._skipped]
 
     def _of_process(self, finished: Finished, now: float) -> Iterable[StackSample]:

@@ -34,7 +34,7 @@ def held_back(paces: Sequence[tuple[int, str]], rate: int) -> list[Health]:
     more = "; …" if len(paces) > TOLD else ""
     return [
         Health(
-            "rate", "timeout", f"{_many(len(paces))} sampled less than {rate} times a second: {pids}{more}", len(paces)
+            "rate", "paused", f"{_many(len(paces))} sampled less than {rate} times a second: {pids}{more}", len(paces)
         )
     ]
 
