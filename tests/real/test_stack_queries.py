@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -29,7 +30,7 @@ FRAMES: Final = (
     "größe (ä.py:7)",
 )  # fmt: skip
 Row = dict[str, Any]
-Path = tuple[str, ...]
+Calls = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,9 @@ class World:
     rows: tuple[Row, ...]
 
 
-def stacks(rng: random.Random) -> list[Path]:
+def stacks(rng: random.Random) -> list[Calls]:
     """Forty of few functions, so that they share beginnings; some call themselves, deep."""
-    found: set[Path] = {("fib (a dir/fib (1).py:3)",) * 30 + ("fib (a dir/fib (1).py:2)",)}
+    found: set[Calls] = {("fib (a dir/fib (1).py:3)",) * 30 + ("fib (a dir/fib (1).py:2)",)}
     while len(found) < 40:
         begin = rng.choice(FRAMES[:3])
         found.add((begin, *(rng.choice(FRAMES) for _ in range(rng.randint(0, 6)))))
@@ -52,7 +53,7 @@ def stacks(rng: random.Random) -> list[Path]:
 
 def made(since: int, rng: random.Random) -> Iterator[Row]:
     """Rows of agents that tell each stack of each job once, and of some stacks never."""
-    known, told = stacks(rng), set[tuple[str, str, Path]]()
+    known, told = stacks(rng), set[tuple[str, str, Calls]]()
     secret = set(rng.sample(known, 3))
     for ts in sorted(rng.randrange(since, since + HOURS * 3600) for _ in range(1500)):
         host, job, pid, frames = rng.choice(HOSTS), rng.choice(JOBS), rng.choice([*PROCESSES]), rng.choice(known)
@@ -106,19 +107,19 @@ def estimate(sample: Row) -> int:
     )
 
 
-def shown(frames: Path, lines: int) -> Path:
+def shown(frames: Calls, lines: int) -> Calls:
     return frames if lines else tuple(re.sub(r":\d+\)$", ")", text) for text in frames)
 
 
-def part(sample: Row, by: str) -> Path:
+def part(sample: Row, by: str) -> Calls:
     if by == "rank":
         return ("no rank" if sample["rank"] is None else f"rank {sample['rank']}",)
     return (str(sample[by]),) if by and sample[by] else ()
 
 
-def weighed(rows: tuple[Row, ...], given: Mapping[str, Any]) -> dict[Path, int]:
+def weighed(rows: tuple[Row, ...], given: Mapping[str, Any]) -> dict[Calls, int]:
     """How much was seen of each path from all on that was innermost."""
-    found: dict[Path, int] = defaultdict(int)
+    found: dict[Calls, int] = defaultdict(int)
     for sample in rows:
         if fits(sample, given):
             frames = shown(sample["known"], given.get("lines", 1))
@@ -126,9 +127,9 @@ def weighed(rows: tuple[Row, ...], given: Mapping[str, Any]) -> dict[Path, int]:
     return found
 
 
-def nodes(found: Mapping[Path, int]) -> dict[Path, tuple[int, int]]:
+def nodes(found: Mapping[Calls, int]) -> dict[Calls, tuple[int, int]]:
     """Of each path: with what it called, and itself."""
-    total: dict[Path, int] = defaultdict(int)
+    total: dict[Calls, int] = defaultdict(int)
     for path, weight in found.items():
         for depth in range(1, len(path) + 1):
             total[path[:depth]] += weight
@@ -319,3 +320,15 @@ def test_frames_are_kept_once_of_each_job_and_of_each_host_without_one(shared_ta
     kept = shared_tables.query("SELECT owner, stack, frames FROM stack_frames FINAL").result_rows
     assert {(owner, stack) for owner, stack, _ in kept} == owners
     assert all(identity(frames) == stack for _, stack, frames in kept)
+
+
+def test_the_query_for_grafana_draws_the_same(shared_tables: Client, world: World) -> None:
+    page = (Path(__file__).parents[2] / "docs/stacks.md").read_text()
+    (sql,) = re.findall(r"^### Grafana\n.*?```sql\n(.*?)```", page, re.DOTALL | re.MULTILINE)
+    window = f"ts >= toDateTime({world.since}) AND ts < toDateTime({world.until})"
+    sql = sql.replace("$__timeFilter(ts)", window).replace("$job", "big")
+    told = tuple(row for row in world.rows if row["known"] != (NOT_TOLD,))
+    expected = nodes(weighed(told, {"job_id": "big", "source": "py-spy"}))
+    assert [tuple(found) for found in shared_tables.query(sql).result_rows] == [
+        (len(path) - 1, path[-1], *weight) for path, weight in expected.items()
+    ]
