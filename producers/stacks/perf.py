@@ -73,7 +73,8 @@ def trouble(end: End) -> Trouble | None:
     if end.status == 0:
         return None
     if end.status < 0:
-        return Trouble("failed", f"perf was ended by signal {-end.status}: it took too much memory, time or output")
+        why = f"perf was ended by signal {-end.status}: by somebody, or for the memory, CPU time or output that it took"
+        return Trouble("failed", why)
     state: State = "denied" if any(text in end.words for text in REFUSED) else "failed"
     said = next(
         (line.strip() for line in end.words.splitlines() if line.strip() and not line.startswith("[")), "no word"

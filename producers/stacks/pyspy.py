@@ -101,7 +101,10 @@ def trouble(end: End, tracer: int) -> Trouble | None:
     if end.status == 0:
         return None
     if end.status < 0:
-        return Trouble("failed", f"py-spy was ended by signal {-end.status}: it took too much memory, time or output")
+        why = (
+            f"py-spy was ended by signal {-end.status}: by somebody, or for the memory, CPU time or output that it took"
+        )
+        return Trouble("failed", why)
     said = _reason(end.words)
     if any(text in end.words for text in REFUSED):
         by = f"process {tracer} traces it (a debugger), and only one can" if tracer else DENIED
@@ -119,7 +122,7 @@ def _reason(words: str) -> str:
 
 
 def tracer(proc: str, pid: int) -> int:
-    """Who traces a process, 0 for nobody."""
+    """The thread that traces a process, 0 for none."""
     found = re.search(rb"^TracerPid:\s*(\d+)", files.optional(f"{proc}/{pid}/status") or b"", re.MULTILINE)
     return int(found[1]) if found else 0
 
@@ -128,7 +131,7 @@ def stalled(proc: str, pid: int, sampler: int) -> bool:
     """Whether a process stands still in the hands of this sampler, at this instant."""
     text = files.optional(f"{proc}/{pid}/stat")
     held = text is not None and text[text.rfind(b")") + 2 :][:1] == TRACED
-    return held and tracer(proc, pid) == sampler
+    return held and Path(f"{proc}/{sampler}/task/{tracer(proc, pid)}").exists()
 
 
 def host_tids(proc: str, pid: int) -> dict[int, int]:

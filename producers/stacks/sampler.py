@@ -76,7 +76,7 @@ class ProcessSampler:
         self._proc = files.below(agent.root, "proc")
         self._due_s = agent.stacks_sampling_s + LATE_S
         self._pauses = pyspy.pauses(agent)
-        self._stalled = False
+        self._stalled = self._late = False
         cpu_s = max(2, round(agent.stacks_sampling_s))
         # what holds a process still must not wait for CPU itself
         bounds = Bounds(0, 1 << 30, cpu_s=cpu_s) if self._pauses else Bounds(NICE, 512 << 20, cpu_s=cpu_s)
@@ -99,6 +99,7 @@ class ProcessSampler:
     def _watch(self, now: float) -> None:
         late = now - self._begun.monotonic - self._due_s
         if late > LATE_S:
+            self._late = True
             self._child.tell(signal.SIGKILL)
         elif late > 0:
             self._child.tell(signal.SIGINT)  # it writes down what it has
@@ -126,7 +127,7 @@ class ProcessSampler:
     def _trouble(self, end: End) -> Trouble | None:
         if self._stalled:
             return Trouble("timeout", "py-spy held it still and did not get on: it was ended, and the process goes on")
-        if end.status == -signal.SIGKILL and end.cpu_s < 1:
+        if self._late:
             return Trouble("timeout", "py-spy did not finish in time")
         return pyspy.trouble(end, pyspy.tracer(self._proc, self.target.pid))
 

@@ -1,0 +1,142 @@
+"""The source of sampled stacks, driven turn by turn: they begin when the test says so, and take the time they take."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.python import PYTHON
+from tests.real.stack_programs import Program
+from tests.wait import until
+from warpmeter.clock import SystemClock
+from warpmeter.producers import files
+from warpmeter.producers.jobs.process import parse_stat
+from warpmeter.producers.source import Attribution, Health, Interpreter, JobTree, Reading, Sample
+from warpmeter.producers.stacks.source import StackSource
+from warpmeter.settings import Agent
+
+
+class Turning(SystemClock):
+    """The machine's, but for the hour, which the test turns."""
+
+    def __init__(self) -> None:
+        self.hours = 0
+
+    def now(self) -> float:
+        """Later by the hours that were turned."""
+        return super().now() + 3600.0 * self.hours
+
+
+class Turns:
+    """A source, and what it told."""
+
+    def __init__(self, trees: Sequence[JobTree] = (), **settings: Any) -> None:
+        given: dict[str, Any] = {"stacks_sampling_s": 6.0, "stacks_rate_hz": 50, "stacks_perf": "off"}
+        self.agent = Agent(host="gpu01", stacks_interval_s=3600.0, **given | settings)
+        self.attribution, self._clock = Attribution(), Turning()
+        self.attribution.trees = trees
+        self.source = StackSource(self.agent, self.attribution, self._clock)
+        self.rows: list[Any] = []
+        self.at: dict[int, float] = {}
+        self.health: dict[str, Health] = {}
+        self.look()
+
+    def begin(self) -> None:
+        """Begin a turn."""
+        self._clock.hours += 1
+        self.look()
+
+    def look(self) -> Reading:
+        """One read."""
+        sample = Sample(self._clock.now(), time.monotonic(), 1.0, self.source.read())
+        reading = self.source.parse(sample, None)
+        rows: Sequence[Any] = reading.rows
+        self.rows += rows
+        self.at |= {row.pid: time.monotonic() for row in rows if row.pid not in self.at}
+        self.health = {health.subject: health for health in reading.health}
+        return reading
+
+    def at_work(self) -> bool:
+        """Look once; whether samplers still run."""
+        self.look()
+        return bool(self.samplers())
+
+    def samplers(self) -> list[int]:
+        """Their pids."""
+        running = [sampler._child.pid for sampler in self.source._running]
+        return [*running, *([self.source._host._child.pid] if self.source._host is not None else [])]
+
+    def turn(self) -> None:
+        """A whole turn."""
+        self.begin()
+        self.finish()
+
+    def finish(self) -> None:
+        """Wait for the end of the turn."""
+        until(lambda: not self.at_work(), "the samplers to be done", 120)
+
+
+@contextmanager
+def running(programs: Mapping[str, Program], *arguments: str) -> Iterator[dict[str, int]]:
+    """Start them; pids by name, once each has begun to work. They are stopped then."""
+    started = {
+        name: subprocess.Popen([PYTHON, "-I", str(each.path), str(each.account), *arguments], process_group=0)
+        for name, each in programs.items()
+    }
+    try:
+        until(lambda: all(each.begun for each in programs.values()), "the programs to work")
+        for process in started.values():
+            os.killpg(process.pid, signal.SIGSTOP)
+        yield {name: process.pid for name, process in started.items()}
+    finally:
+        for process in started.values():
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@contextmanager
+def going(*pids: int) -> Iterator[None]:
+    """Let these go on for a while."""
+    for pid in pids:
+        os.killpg(pid, signal.SIGCONT)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.killpg(pid, signal.SIGSTOP)
+
+
+def tree(pid: int, job_id: str = "job", rank: int | None = 0, also: Sequence[int] = ()) -> JobTree:
+    """A job of that process, and those below it."""
+    pids = (pid, *also)
+    return JobTree(job_id, rank, pid, pids, tuple(Interpreter(each, start(each), "program.py") for each in pids))
+
+
+def start(pid: int) -> int:
+    """When it began, in ticks since boot."""
+    return parse_stat(files.read(f"/proc/{pid}/stat")).start
+
+
+def state(pid: int) -> tuple[str, int]:
+    """Its state, and who traces it."""
+    lines = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+    return lines["State"][0], int(lines["TracerPid"])
+
+
+def share(rows: Sequence[Any], frames: Mapping[int, Sequence[str]], inside: str, among: Sequence[str]) -> float:
+    """Of the weight of rows that were in one of these functions, that of those inside one of them."""
+
+    def within(row: Any, function: str) -> bool:
+        return any(frame.split(" (")[0] == function for frame in frames[row.stack])
+
+    of_all = sum(row.weight for row in rows if any(within(row, each) for each in among))
+    return sum(row.weight for row in rows if within(row, inside)) / of_all if of_all else float("nan")
+
+
+def told(rows: Sequence[Any]) -> dict[int, Sequence[str]]:
+    """Frames by stack."""
+    return {row.stack: list(row.frames) for row in rows if row.frames}
