@@ -102,11 +102,11 @@ class Child:
         return self._process.pid
 
     def tell(self, number: signal.Signals) -> None:
-        """Send it a signal, once; nothing where it has ended."""
+        """Send it and what it started a signal, once; nothing where it has ended."""
         if self._process.returncode is None and number not in self._told:
             self._told.add(number)
             with suppress(ProcessLookupError):
-                os.kill(self.pid, number)
+                os.killpg(self.pid, number)
 
     def ended(self) -> End | None:
         """How it ended; None while it runs."""

@@ -7,6 +7,7 @@ C frames (`native`) can only be read of a process that stands still. py-spy then
 PTRACE_SEIZE, of which the kernel lets go when the one who attached is killed (ptrace(2)); `stalled` watches over it.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -85,6 +86,26 @@ def argv(program: str, agent: Agent, pid: int, rate: int) -> list[str]:
     return line if pauses(agent) else [*line, "--nonblocking"]
 
 
+def entering(proc: str, pid: int) -> list[str]:
+    """What goes before the command line for a process of another pid namespace, which calls it `own_pid`.
+
+    A program there numbers its threads by its own namespace, and py-spy looks in /proc under that number whether a
+    thread runs: from without it would take every thread for running. util-linux's programs put it in there, with a
+    /proc of that namespace that nobody else sees. Empty where one of them is missing, or the agent is not root.
+    """
+    programs = [shutil.which(name) for name in ("nsenter", "unshare", "setpriv")]
+    if os.geteuid() or None in programs:
+        return []
+    nsenter, unshare, setpriv = map(str, programs)
+    inside = [nsenter, f"--pid={proc}/{pid}/ns/pid", "--", unshare, "--mount", "--mount-proc"]
+    return [*inside, setpriv, "--pdeathsig", "KILL"]
+
+
+def not_entered(end: End) -> bool:
+    """Whether it could not be put in there."""
+    return end.status != 0 and any(name in end.words for name in ("nsenter:", "unshare:", "setpriv:"))
+
+
 def profile(output: bytes, rate: int) -> Profile | None:
     """Its stacks, weighed by time; None where it saw none. Raises ValueError for what is none of its own."""
     text = output.decode(errors="replace")
@@ -131,7 +152,14 @@ def stalled(proc: str, pid: int, sampler: int) -> bool:
     """Whether a process stands still in the hands of this sampler, at this instant."""
     text = files.optional(f"{proc}/{pid}/stat")
     held = text is not None and text[text.rfind(b")") + 2 :][:1] == TRACED
-    return held and Path(f"{proc}/{sampler}/task/{tracer(proc, pid)}").exists()
+    return held and _group(proc, tracer(proc, pid)) == sampler
+
+
+def _group(proc: str, tid: int) -> int:
+    """Its process group, 0 when it is gone."""
+    text = files.optional(f"{proc}/{tid}/stat") or b""
+    numbers = text[text.rfind(b")") + 2 :].split(None, 3)
+    return int(numbers[2]) if len(numbers) > 3 else 0
 
 
 def host_tids(proc: str, pid: int) -> dict[int, int]:

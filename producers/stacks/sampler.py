@@ -44,7 +44,8 @@ class Begun:
 class Finished:
     """What a sampler of one process gave: `output` of py-spy, and `trouble` where it failed.
 
-    `gone`: the process has ended. `tids`: of its threads, where it counts them otherwise than the host.
+    `gone`: the process has ended. `tids`: of its threads, where it counts them otherwise than the host. `refused`: the
+    sampler may not enter its pid namespace.
     """
 
     target: Target
@@ -55,6 +56,7 @@ class Finished:
     tids: dict[int, int]
     trouble: Trouble | None = None
     gone: bool = False
+    refused: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,10 @@ class HostFinished:
 class ProcessSampler:
     """py-spy on one process."""
 
-    def __init__(self, program: str, agent: Agent, target: Target, begun: Begun, rate: int) -> None:
-        """Begin; raises OSError."""
+    def __init__(
+        self, program: str, agent: Agent, target: Target, begun: Begun, rate: int, enter: bool = True
+    ) -> None:
+        """Begin; raises OSError. `enter`: go into the pid namespace of a process that has another than the host's."""
         self.target, self._begun, self._rate = target, begun, rate
         self._proc = files.below(agent.root, "proc")
         self._due_s = agent.stacks_sampling_s + LATE_S
@@ -80,7 +84,10 @@ class ProcessSampler:
         cpu_s = max(2, round(agent.stacks_sampling_s))
         # what holds a process still must not wait for CPU itself
         bounds = Bounds(0, 1 << 30, cpu_s=cpu_s) if self._pauses else Bounds(NICE, 512 << 20, cpu_s=cpu_s)
-        self._child = Child(pyspy.argv(program, agent, target.pid, rate), bounds)
+        own_pid = pyspy.own_pid(self._proc, target.pid)
+        self._entering = pyspy.entering(self._proc, target.pid) if enter and own_pid != target.pid else []
+        line = pyspy.argv(program, agent, own_pid if self._entering else target.pid, rate)
+        self._child = Child([*self._entering, *line], bounds)
 
     def look(self, now: float) -> Finished | None:
         """What it gave, once it is done; `now`: monotonic seconds."""
@@ -122,7 +129,8 @@ class ProcessSampler:
         output = self._child.output() if end.status == 0 else b""
         tids = {} if gone else pyspy.host_tids(self._proc, self.target.pid)
         cost = Cost(end.cpu_s, behind)
-        return Finished(self.target, self._begun, self._rate, output, cost, tids, trouble, gone)
+        refused = bool(self._entering) and pyspy.not_entered(end)
+        return Finished(self.target, self._begun, self._rate, output, cost, tids, trouble, gone, refused)
 
     def _trouble(self, end: End) -> Trouble | None:
         if self._stalled:

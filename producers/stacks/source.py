@@ -66,6 +66,7 @@ class StackSource:
         self._host: HostSampler | None = None
         self._troubles: dict[Key, tuple[Target, Trouble, float]] = {}
         self._perf_rests_until = 0.0
+        self._enter = True
         self._about_perf: Sequence[Health] = ()
         self._skipped: Sequence[Health] = ()
 
@@ -136,7 +137,7 @@ class StackSource:
     def _start(self, target: Target, begun: Begun, now: float) -> None:
         rate = self._backoff.rate(target.key)
         try:
-            self._running.append(ProcessSampler(self._programs.pyspy, self._agent, target, begun, rate))
+            self._running.append(ProcessSampler(self._programs.pyspy, self._agent, target, begun, rate, self._enter))
         except OSError as error:
             self._troubles[target.key] = (target, Trouble("failed", str(error)), now)
 
@@ -170,6 +171,7 @@ class StackSource:
             key = each.target.key
             self._backoff.took(key, replace(each.cost, slowed_permille=lost.get(key)))
             self._troubles.pop(key, None)
+            self._enter = self._enter and not each.refused
             if each.trouble is not None:
                 self._troubles[key] = (each.target, each.trouble, now)
         return done

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.python import PYTHON
 from tests.real import stack_programs as programs
 from tests.real.stack_programs import Program
 from tests.real.stack_turns import Turns, going, running, state, tree
@@ -231,3 +232,34 @@ def test_who_asks_to_be_left_alone_is(busy: int) -> None:
     turns = Turns([JobTree(alone.job_id, 0, busy, (busy,), alone.interpreters, frozenset({busy}))])
     turns.begin()
     assert turns.samplers() == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a pid namespace")
+def test_in_a_container_threads_have_the_hosts_numbers_and_one_that_sleeps_takes_no_time(tmp_path: Path) -> None:
+    program = Program.put(tmp_path, "threads", programs.THREADS)
+    line = [
+        "unshare",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+        PYTHON,
+        "-I",
+        str(program.path),
+        str(program.account),
+    ]
+    outside = subprocess.Popen(line)
+    try:
+        until(lambda: program.begun, "the program to work")
+        (pid,) = map(int, Path(f"/proc/{outside.pid}/task/{outside.pid}/children").read_text().split())
+        turns = Turns([tree(pid)], stacks_sampling_s=3.0)
+        turns.turn()
+        rows = [row for row in turns.rows if row.thread == "hasher 1"]
+        asleep = sum(row.weight for row in turns.rows if row.thread == "sleeper 1")
+        (tid,) = {row.tid for row in rows}
+        assert Path(f"/proc/{pid}/task/{tid}/comm").exists()
+        assert asleep <= 0.1 * sum(row.weight for row in rows)
+        assert turns.health == {}
+    finally:
+        outside.kill()
+        outside.wait()
