@@ -207,6 +207,7 @@ class Bench:
         took = timed(asks, self.rounds, self.processes)
         found = {f"{name} ms": each.p50 for name, each in took.items()}
         found |= {f"{name} CPU ms": each.cpu_ms for name, each in took.items()}
+        print(path, {name: round(each) for name, each in found.items()}, file=sys.stderr, flush=True)
         return {**found, "kB": took["API"].size / 1e3, "kB gzip": took["gzip"].size / 1e3}
 
 

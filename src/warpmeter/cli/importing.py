@@ -159,7 +159,8 @@ class _Sending:
 
     def __init__(self, kafka: Kafka) -> None:
         self._where = kafka.bootstrap_servers
-        self._sender = Sender(kafka, "stacks", {"message.timeout.ms": int(TAKEN_S * 1000)})
+        quiet = {"log_level": 0}  # what matters of librdkafka's lines comes with each message
+        self._sender = Sender(kafka, "stacks", {"message.timeout.ms": int(TAKEN_S * 1000), **quiet})
         self._problems, self._put, self._taken = list[str](), 0, 0
 
     def put(self, host: str, batch: list[StackSample]) -> None:
