@@ -9,7 +9,9 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Message as KafkaMessage
+from rich.markup import escape
 from rich.progress import track
+from rich.status import Status
 
 from warpmeter.captures.asking import Sender
 from warpmeter.cli import common
@@ -88,6 +90,17 @@ def imported(path: Path, whose: Whose, weights: Weights) -> Imported:
             f"{path}: it is of {common.said(at) if 0 < at < 1e11 else at}: say with --at when it was taken"
         )
     return Imported(str(path), kind, f"import:{whose.source or _name(path)}", round(at, 3), profile.duration_s, profile)
+
+
+def all_of(paths: Sequence[Path], whose: Whose, weights: Weights) -> list[Imported]:
+    """Read all files, saying on a terminal which it is at; raises as `imported` does."""
+    with common.err.status("Reading") as status:
+        return [_shown(path, status, whose, weights) for path in paths]
+
+
+def _shown(path: Path, status: Status, whose: Whose, weights: Weights) -> Imported:
+    status.update(f"Reading {escape(str(path))}")
+    return imported(path, whose, weights)
 
 
 def _weighed(kind: Format, found: Profile, weights: Weights) -> Profile:

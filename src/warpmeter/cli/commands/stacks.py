@@ -81,7 +81,7 @@ def import_(
         common.fail("--rate makes microseconds of samples, so --unit says nothing: give one of them", 2)
     whose = importing.Whose(host.strip(), job, rank, None if at is None else common.moment(at), source)
     with explained(StacksError, OSError, importing.NotTakenError, KafkaException):
-        found = [importing.imported(file, whose, importing.Weights(unit, rate)) for file in files]
+        found = importing.all_of(files, whose, importing.Weights(unit, rate))
         importing.warn_of_old(found, settings.store.raw_ttl_days)
         if not dry_run:
             importing.send(settings.kafka, found, whose)
