@@ -5,7 +5,7 @@ next turn, down to once a second; then it rests every other turn, every fourth, 
 it is asked for twice as much again.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from warpmeter.producers.stacks.rotation import Key
@@ -75,11 +75,12 @@ class Backoff:
 
     def took(self, key: Key, cost: Cost) -> None:
         """What its last turn cost."""
-        why = cost.too_much(self._interval_s)
+        pace = self._paces.get(key)
+        why = cost.too_much(self._interval_s * self.every(key))
         if why:
             self._less(key, why)
-        elif key in self._paces:
-            self._more(key, self._paces[key])
+        elif pace is not None and not self._would_cost_too_much(pace, cost):
+            self._more(key, pace)
 
     def keep(self, keys: set[Key]) -> None:
         """Forget all but these."""
@@ -88,6 +89,12 @@ class Backoff:
     def told(self) -> list[tuple[int, str]]:
         """Pid, and what is to be said of it, of each that is held back."""
         return [(pid, _said(pace)) for (pid, _), pace in sorted(self._paces.items())]
+
+    def _would_cost_too_much(self, pace: _Pace, cost: Cost) -> bool:
+        """Were it sampled twice as much: it stays as it is then, and does not go up and down."""
+        if pace.every > 1:
+            return bool(cost.too_much(self._interval_s * pace.every / 2))
+        return bool(replace(cost, cpu_s=2 * cost.cpu_s).too_much(self._interval_s))
 
     def _less(self, key: Key, why: str) -> None:
         pace = self._paces.setdefault(key, _Pace(self._rate))

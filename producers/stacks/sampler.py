@@ -72,9 +72,7 @@ class HostFinished:
 class ProcessSampler:
     """py-spy on one process."""
 
-    def __init__(
-        self, program: str, agent: Agent, target: Target, begun: Begun, rate: int, enter: bool = True
-    ) -> None:
+    def __init__(self, program: str, agent: Agent, target: Target, begun: Begun, rate: int, enter: bool = True) -> None:
         """Begin; raises OSError. `enter`: go into the pid namespace of a process that has another than the host's."""
         self.target, self._begun, self._rate = target, begun, rate
         self._proc = files.below(agent.root, "proc")

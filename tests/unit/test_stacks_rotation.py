@@ -94,6 +94,18 @@ def test_it_is_sampled_less_until_it_rests_and_more_again_when_all_is_well() -> 
     assert (backoff.rate(key), backoff.told()) == (19, [])
 
 
+def test_it_stays_where_it_costs_its_share_and_more_would_be_too_much() -> None:
+    host, key = Backoff(1, 60.0), (0, 0)
+    for _ in range(4 * GOOD_TURNS):
+        host.took(key, Cost(1.0))  # each turn it takes more than a hundredth of a core, each second turn less
+    assert host.every(key) == 2
+    backoff = Backoff(19, 60.0)
+    backoff.took(key, Cost(0.7))
+    for _ in range(4 * GOOD_TURNS):
+        backoff.took(key, Cost(0.4))
+    assert backoff.rate(key) == 9
+
+
 def test_who_is_well_is_not_held_back_and_who_is_gone_is_forgotten() -> None:
     backoff = Backoff(19, 60.0)
     backoff.took((1, 1), Cost(0.1))
