@@ -151,11 +151,19 @@ def test_a_mistake_is_said_in_a_line_and_nothing_is_sent(tmp_path: Path) -> None
     assert run(good, fails=2).exit_code == 2
 
 
-def test_a_bus_that_is_away_is_said_with_what_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importing, "TAKEN_S", 1.0)
+def test_a_bus_that_is_away_or_that_nobody_prepared_is_said(broker: Broker, topic_prefix: str) -> None:
     said = runs(Kafka(NOWHERE))(GOLDEN / "cpu.pprof", "--host", "h", fails=1).output
-    assert f"Kafka at {NOWHERE} did not take all of it" in said
-    assert "nothing was imported" in said
+    assert f"cannot reach Kafka at {NOWHERE}" in said
+    said = runs(Kafka(broker.bootstrap_servers, topic_prefix))(GOLDEN / "cpu.pprof", "--host", "h", fails=1).output
+    assert f"has no topic {topic_prefix}.stack-samples: `warpmeter topics --create` makes it" in said
+
+
+def test_a_bus_that_goes_away_is_said_with_what_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "TAKEN_S", 1.0)
+    monkeypatch.setattr(importing, "check", lambda *_: ())
+    found = importing.imported(GOLDEN / "cpu.pprof", importing.Whose("h"), importing.Weights())
+    with pytest.raises(importing.NotTakenError, match=r"did not take all of it \(.*\); nothing was imported"):
+        importing.send(Kafka(NOWHERE), [found], importing.Whose("h"))
 
 
 def test_rows_fit_into_messages() -> None:

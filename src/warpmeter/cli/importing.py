@@ -22,6 +22,7 @@ from warpmeter.settings import Kafka
 from warpmeter.stacks import Unit, Weighed, identity
 from warpmeter.stacks.profile import Profile, StacksError, Who
 from warpmeter.stacks.reading import Format, read
+from warpmeter.topics import Missing, check
 
 StackSample = Envelope.StackSample
 TOPIC: Final = TOPICS["stack-samples"]
@@ -221,7 +222,15 @@ class _Sending:
 
 
 def send(kafka: Kafka, found: Sequence[Imported], whose: Whose) -> None:
-    """All rows of all files, acknowledged; raises NotTakenError, KafkaException."""
+    """All rows of all files, acknowledged; raises NotTakenError, TopicsError, KafkaException.
+
+    A broker that makes topics as it is asked for them would take rows that nobody stores, so the topic must be there.
+    """
+    if any(isinstance(each, Missing) for each in check(kafka, [TOPIC])):
+        name = TOPIC.full_name(kafka.topic_prefix)
+        raise NotTakenError(
+            f"Kafka at {kafka.bootstrap_servers} has no topic {name}: `warpmeter topics --create` makes it"
+        )
     sending = _Sending(kafka)
     told = (row for each in found for row in rows(each, whose))
     total = sum(each.rows for each in found)

@@ -72,6 +72,7 @@ def import_(
 
     from warpmeter.cli import importing
     from warpmeter.stacks.profile import StacksError
+    from warpmeter.topics import TopicsError
 
     settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers})
     for name, value, most in (("host", host.strip(), 400), ("job", job or "-", 400), ("source", source or "-", 100)):
@@ -80,7 +81,7 @@ def import_(
     if unit and rate is not None:
         common.fail("--rate makes microseconds of samples, so --unit says nothing: give one of them", 2)
     whose = importing.Whose(host.strip(), job, rank, None if at is None else common.moment(at), source)
-    with explained(StacksError, OSError, importing.NotTakenError, KafkaException):
+    with explained(StacksError, OSError, importing.NotTakenError, TopicsError, KafkaException):
         found = importing.all_of(files, whose, importing.Weights(unit, rate))
         importing.warn_of_old(found, settings.store.raw_ttl_days)
         if not dry_run:
