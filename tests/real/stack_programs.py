@@ -154,13 +154,6 @@ class Program:
         )
         return first / (until - since)
 
-    def late(self, since: float, until: float) -> float:
-        """How late it was at each turn of that time, in seconds: how long it waited for a CPU, on average."""
-        turns: list[tuple[float, float]] = [
-            (at, what) for at, what in TURNED.iter_unpack(self.account.read_bytes()) if since <= at <= until
-        ]
-        return sum(at % 0.5 - (0.35 if what else 0.0) for at, what in turns) / max(1, len(turns))
-
     def line(self, mark: str) -> int:
         """The number of the line that ends so."""
         return next(number for number, line in enumerate(self.path.read_text().splitlines(), 1) if line.endswith(mark))

@@ -70,10 +70,18 @@ class Turns:
         running = [sampler._child.pid for sampler in self.source._running]
         return [*running, *([self.source._host._child.pid] if self.source._host is not None else [])]
 
-    def turn(self) -> None:
-        """A whole turn."""
+    def turn(self) -> float:
+        """A whole turn; how many seconds its samplers waited for a CPU."""
         self.begin()
-        self.finish()
+        waited = dict.fromkeys(self.samplers(), 0.0)
+
+        def done() -> bool:
+            for pid in waited:
+                waited[pid] = max(waited[pid], waited_s(pid))
+            return not self.at_work()
+
+        until(done, "the samplers to be done", 120)
+        return sum(waited.values())
 
     def finish(self) -> None:
         """Wait for the end of the turn."""
@@ -125,6 +133,15 @@ def state(pid: int) -> tuple[str, int]:
     """Its state, and who traces it."""
     lines = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
     return lines["State"][0], int(lines["TracerPid"])
+
+
+def waited_s(pid: int) -> float:
+    """How long its threads waited for a CPU so far; 0 when it is gone. See proc_pid_schedstat(5)."""
+    try:
+        found = [(task / "schedstat").read_text().split() for task in Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:
+        return 0.0
+    return sum(int(numbers[1]) for numbers in found) / 1e9
 
 
 def share(rows: Sequence[Any], frames: Mapping[int, Sequence[str]], inside: str, among: Sequence[str]) -> float:
