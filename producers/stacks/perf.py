@@ -5,6 +5,7 @@ programs, one after the other: `perf record` until it gets SIGINT, then `perf sc
 """
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -12,11 +13,15 @@ from warpmeter.producers.source import State
 from warpmeter.producers.stacks.child import Bounds, End
 from warpmeter.producers.stacks.pyspy import Trouble
 from warpmeter.stacks import perfscript
-from warpmeter.stacks.profile import Profile
+from warpmeter.stacks.profile import Gathered, Profile
 
 NAME: Final = "perf"
 RECORDING: Final = Bounds(nice=0, memory=1 << 30, output=128 << 20, cpu_s=20)
-NAMING: Final = Bounds(nice=5, memory=1 << 30, output=48 << 20, cpu_s=20)
+NAMING: Final = Bounds(nice=5, memory=1 << 30, output=32 << 20, cpu_s=20)
+SAMPLES_MAX: Final = 12_000
+"""Of a turn: on a host with many CPUs each is sampled less often."""
+PIECE: Final = 1 << 20
+"""Bytes of what is printed that are read at once: as text and its lines it takes several times as much."""
 FIELDS: Final = "comm,pid,tid,time,period,event,ip,sym,dso"
 REFUSED: Final = (
     "perf_event_paranoid",
@@ -53,10 +58,31 @@ def naming(program: str) -> list[str]:
     return [program, "script", "--input", "{}", "--fields", FIELDS, "--no-inline", "--max-stack", "127"]
 
 
+def rate(asked: int, cpus: int, seconds: float) -> int:
+    """How often each of so many CPUs is sampled in a second."""
+    return max(1, min(asked, int(SAMPLES_MAX / (cpus * seconds))))
+
+
 def profile(output: bytes) -> Profile | None:
     """Its stacks, weighed by time; None where there are none. Raises ValueError for what is none of its own."""
-    text = output.decode(errors="replace")
-    return perfscript.parse(text) if text.strip() else None
+    found, duration_s, any_there = Gathered(), 0.0, False
+    for piece in pieces(output):
+        part = perfscript.parse(piece.decode(errors="replace"))
+        duration_s, any_there = duration_s + part.duration_s, True
+        for who, stack in part.stacks():
+            found.add(who, stack.frames, stack.weight, stack.samples)
+    return found.profile("microseconds", duration_s=duration_s) if any_there else None
+
+
+def pieces(output: bytes, size: int = PIECE) -> Iterator[bytes]:
+    """What was printed in pieces of about that size, each of whole samples, which an empty line ends."""
+    at = 0
+    while at < len(output):
+        cut = output.find(b"\n\n", at + size)
+        until = len(output) if cut < 0 else cut + 2
+        if piece := output[at:until].strip():
+            yield piece
+        at = until
 
 
 def seen_s(profile: Profile, rate: int, asked_s: float) -> float:

@@ -61,9 +61,10 @@ class Finished:
 
 @dataclass(frozen=True)
 class HostFinished:
-    """What perf gave of the whole host."""
+    """What perf gave of the whole host. `rate`: how often it sampled each CPU in a second."""
 
     begun: Begun
+    rate: int
     output: bytes
     cost: Cost
     trouble: Trouble | None = None
@@ -145,11 +146,12 @@ class HostSampler:
         """Begin; raises OSError."""
         self._program, self._begun = program, begun
         self._until = begun.monotonic + agent.stacks_sampling_s
+        self._rate = perf.rate(agent.stacks_rate_hz, os.cpu_count() or 1, agent.stacks_sampling_s)
         self._storage = _storage()
         self._names_from: float | None = None
         self._cpu_s = 0.0
         try:
-            self._child = Child(perf.recording(program, agent.stacks_rate_hz), perf.RECORDING, self._storage)
+            self._child = Child(perf.recording(program, self._rate), perf.RECORDING, self._storage)
         except OSError:
             os.close(self._storage)
             raise
@@ -167,7 +169,7 @@ class HostSampler:
         self.close()
         late = end.status == -signal.SIGKILL and now > self._until + RECORDED_S
         trouble = Trouble("timeout", LATE) if late else perf.trouble(end)
-        return HostFinished(self._begun, output, Cost(self._cpu_s, behind=late), trouble)
+        return HostFinished(self._begun, self._rate, output, Cost(self._cpu_s, behind=late), trouble)
 
     def close(self) -> None:
         """End it."""
@@ -182,7 +184,7 @@ class HostSampler:
             self._child = Child(perf.naming(self._program), perf.NAMING, self._storage, prints=True)
         except OSError as error:
             os.close(self._storage)
-            return HostFinished(self._begun, b"", Cost(self._cpu_s), Trouble("failed", str(error)))
+            return HostFinished(self._begun, self._rate, b"", Cost(self._cpu_s), Trouble("failed", str(error)))
         return None
 
     def _watch(self, now: float) -> None:

@@ -220,7 +220,7 @@ class StackSource:
             job_id, rank = raw.ranks.get(who.pid, ("", None))
             return Whose(raw.names.get(who.pid) or names.get(who.pid) or who.thread, job_id, rank)
 
-        seconds = perf.seen_s(profile, self._agent.stacks_rate_hz, self._agent.stacks_sampling_s)
+        seconds = perf.seen_s(profile, host.rate, self._agent.stacks_sampling_s)
         return self._rows.of(profile, self._sampled(host.begun, perf.NAME, seconds), whose, now)
 
     def _sampled(self, begun: Begun, source: str, seconds: float) -> Sampled:

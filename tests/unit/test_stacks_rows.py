@@ -96,6 +96,22 @@ def test_perf_is_weighed_by_time_and_may_have_begun_late() -> None:
     assert perf.seen_s(profile, 19, 10.0) == 10.0  # two samples tell nothing
 
 
+def test_what_perf_printed_is_read_in_pieces_of_whole_samples() -> None:
+    printed = PERF.encode() * 50
+    found = list(perf.pieces(printed, 300))
+    assert 20 < len(found) < 60
+    assert all(piece.startswith(b"python3 10/1") for piece in found)
+    assert sum(piece.count(b"cpu-clock") for piece in found) == 100
+    whole = perf.profile(printed)
+    assert whole is not None
+    assert [stack.samples for _, stack in whole.stacks()] == [50, 50]
+    assert list(perf.pieces(b"\n\n")) == []
+
+
+def test_of_many_cpus_each_is_sampled_less_often() -> None:
+    assert [perf.rate(19, cpus, 10.0) for cpus in (2, 63, 128, 4096)] == [19, 19, 9, 1]
+
+
 EPERM = "Error: Failed to suspend process\n\nCaused by:\n    0: EPERM: Operation not permitted\n\nStack backtrace:\n"
 DENIED = "Permission Denied: Try running again with elevated permissions by going 'sudo'"
 UNKNOWN = "Error: Failed to find python version from target process\n"
