@@ -1,7 +1,7 @@
 """Which processes a turn samples: pure, over the trees of jobs as they are. Of too many each gets its turn."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from warpmeter.producers.source import JobTree
 
@@ -61,11 +61,22 @@ class Rotation:
         return Turn(taken, max(1.0, len(due) / self._at_once))
 
 
-def unsampled(trees: Iterable[JobTree]) -> frozenset[int]:
-    """Pids that are to be left alone."""
-    return frozenset().union(*(tree.unsampled for tree in trees))
+@dataclass(frozen=True)
+class Met:
+    """Processes of jobs that were met in the course of a turn, also those that have ended meanwhile.
 
+    By pid: what Python processes are called, whose each process is; and which are to be left alone.
+    """
 
-def ranks(trees: Iterable[JobTree]) -> Mapping[int, tuple[str, int | None]]:
-    """Job and rank of every process of a job."""
-    return {pid: (tree.job_id, tree.rank) for tree in trees for pid in tree.pids}
+    names: Mapping[int, str] = field(default_factory=dict)
+    ranks: Mapping[int, tuple[str, int | None]] = field(default_factory=dict)
+    unsampled: frozenset[int] = frozenset()
+
+    def also(self, trees: Iterable[JobTree]) -> "Met":
+        """With those of these trees."""
+        kept = list(trees)
+        names = {each.pid: each.name for tree in kept for each in tree.interpreters}
+        ranks = {pid: (tree.job_id, tree.rank) for tree in kept for pid in tree.pids}
+        return Met(
+            {**self.names, **names}, {**self.ranks, **ranks}, self.unsampled.union(*(tree.unsampled for tree in kept))
+        )

@@ -1,16 +1,16 @@
 """The source of sampled stacks: once a second it looks which samplers are done, and begins a turn when one is due."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from warpmeter.clock import Clock, SystemClock
 from warpmeter.producers import files
-from warpmeter.producers.source import Attribution, Health, Reading, Sample, SourceError
+from warpmeter.producers.source import Attribution, Health, JobTree, Reading, Sample, SourceError
 from warpmeter.producers.stacks import perf, pyspy
 from warpmeter.producers.stacks.backoff import Backoff
 from warpmeter.producers.stacks.pyspy import Trouble
-from warpmeter.producers.stacks.rotation import Key, Rotation, Target, candidates, ranks, unsampled
+from warpmeter.producers.stacks.rotation import Key, Met, Rotation, Target, candidates
 from warpmeter.producers.stacks.rows import Rows, Sampled, StackSample, Whose
 from warpmeter.producers.stacks.sampler import Begun, Finished, HostFinished, HostSampler, ProcessSampler
 from warpmeter.producers.stacks.slowing import Slowing
@@ -22,21 +22,17 @@ AGAIN_S: Final = 600.0
 """What is not supported, or not allowed, is tried again after so long."""
 HOST: Final = (0, 0)
 """The whole host, where processes have their keys."""
+NOBODY: Final = Met()
 BUSY: Final = "the samplers of the turn before were not done when the next one was due, so that one was left out"
 
 
 @dataclass(frozen=True)
 class StacksRaw:
-    """What finished since the last read, and who is who for it. `names` of Python processes of jobs.
-
-    `health`: of all that stands, whatever finished.
-    """
+    """What finished since the last read; of the whole host, also who was met. `health`: of all that stands."""
 
     finished: Sequence[Finished]
     host: HostFinished | None
-    names: Mapping[int, str]
-    ranks: Mapping[int, tuple[str, int | None]]
-    unsampled: frozenset[int]
+    met: Met
     health: Sequence[Health]
 
 
@@ -67,6 +63,8 @@ class StackSource:
         self._troubles: dict[Key, tuple[Target, Trouble, float]] = {}
         self._perf_rests_until = 0.0
         self._enter = True
+        self._met = NOBODY
+        self._met_in: Sequence[JobTree] | None = None
         self._about_perf: Sequence[Health] = ()
         self._skipped: Sequence[Health] = ()
 
@@ -78,9 +76,7 @@ class StackSource:
             self._begin(now)
         if not self._programs.any:
             raise SourceError("unsupported", self._programs.missing[0].why)
-        trees = self._attribution.trees
-        names = {each.pid: each.name for tree in trees for each in tree.interpreters}
-        return StacksRaw(finished, host, names, ranks(trees), unsampled(trees), self._health())
+        return StacksRaw(finished, host, self._meet(host is not None), self._health())
 
     def parse(self, sample: Sample[StacksRaw], before: Sample[StacksRaw] | None) -> Reading:  # noqa: ARG002
         """Rows of what finished; of output that is none of the sampler's own, its health alone."""
@@ -106,6 +102,18 @@ class StackSource:
         if self._host is not None:
             self._host.close()
         self._running, self._host = [], None
+
+    def _meet(self, last: bool) -> Met:
+        """Who is met while perf is at work; `last`: it is done."""
+        if not last and self._host is None:
+            return NOBODY
+        trees = self._attribution.trees
+        if trees is not self._met_in:
+            self._met, self._met_in = self._met.also(trees), trees
+        met = self._met
+        if last:
+            self._met, self._met_in = NOBODY, None
+        return met
 
     def _is_due(self) -> bool:
         """Whether a turn begins now. Not at the first read: an agent that just began knows no job yet."""
@@ -215,10 +223,10 @@ class StackSource:
         names = {part.who.pid: part.who.thread for part in profile.parts if part.who.tid == part.who.pid}
 
         def whose(who: Who) -> Whose | None:
-            if who.pid == 0 or who.pid in raw.unsampled:
+            if who.pid == 0 or who.pid in raw.met.unsampled:
                 return None
-            job_id, rank = raw.ranks.get(who.pid, ("", None))
-            return Whose(raw.names.get(who.pid) or names.get(who.pid) or who.thread, job_id, rank)
+            job_id, rank = raw.met.ranks.get(who.pid, ("", None))
+            return Whose(raw.met.names.get(who.pid) or names.get(who.pid) or who.thread, job_id, rank)
 
         seconds = perf.seen_s(profile, host.rate, self._agent.stacks_sampling_s)
         return self._rows.of(profile, self._sampled(host.begun, perf.NAME, seconds), whose, now)

@@ -4,7 +4,7 @@ import pytest
 
 from warpmeter.producers.source import Interpreter, JobTree
 from warpmeter.producers.stacks.backoff import GOOD_TURNS, Backoff, Cost
-from warpmeter.producers.stacks.rotation import Rotation, Target, candidates, ranks, unsampled
+from warpmeter.producers.stacks.rotation import Met, Rotation, Target, candidates
 
 TREES = [
     JobTree("train", 0, 10, (10, 11, 12), (Interpreter(10, 1, "train.py"), Interpreter(12, 2, "python3 -c"))),
@@ -23,9 +23,13 @@ def test_every_python_process_of_a_job_is_one_unless_it_asks_not_to_be() -> None
         Target(12, 2, "python3 -c", "train", 0),
         Target(21, 3, "x.py", "train", 1),
     ]
-    assert unsampled(TREES) == {20}
-    assert ranks(TREES)[11] == ("train", 0)
-    assert 31 not in ranks(TREES)
+
+
+def test_who_was_met_in_a_turn_is_known_also_when_it_has_ended() -> None:
+    met = Met().also(TREES[:1]).also(TREES[1:])
+    assert (met.unsampled, met.names[12]) == (frozenset({20}), "python3 -c")
+    assert (met.ranks[11], met.ranks[30]) == (("train", 0), ("solo", None))
+    assert 31 not in met.ranks
 
 
 def test_without_subprocesses_the_first_of_each_tree_is() -> None:
