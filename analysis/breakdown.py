@@ -25,6 +25,21 @@ SORTS: Final = ("compute", "comm", "memcpy", "memset")
 """The names of the sorts, by their number."""
 
 
+MAIN: Final = (
+    "gpu_events",
+    "span_ns",
+    "busy_ns",
+    "idle_ns",
+    "compute_ns",
+    "comm_ns",
+    "mem_ns",
+    "comm_compute_overlap_ns",
+    "exposed_comm_ns",
+    "exposed_mem_ns",
+)
+"""The figures of a breakdown that are told of each step: in its row, and in their spread between steps."""
+
+
 @dataclass(frozen=True)
 class Breakdown:
     """Lengths of unions of intervals over all devices, in ns. All of them are None where there is no GPU event at all.

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from warpmeter.analysis.breakdown import Breakdown
+from warpmeter.analysis.breakdown import MAIN, Breakdown
 from warpmeter.analysis.findings import Finding
 from warpmeter.analysis.memory import DeviceMemory
 from warpmeter.analysis.report import SCHEMA_VERSION, Material, RankReport
@@ -28,19 +28,6 @@ WORKLOADS: Final = ("workload", "model_name", "model", "experiment_name", "run_n
 
 _SINCE_NS: Final = 946_684_800_000_000_000
 """2000: a trace that begins before that counts from its machine's start."""
-
-_PARTS: Final = (
-    "gpu_events",
-    "span_ns",
-    "busy_ns",
-    "idle_ns",
-    "compute_ns",
-    "comm_ns",
-    "mem_ns",
-    "comm_compute_overlap_ns",
-    "exposed_comm_ns",
-    "exposed_mem_ns",
-)
 
 
 def began_ns(trace: Trace) -> int:
@@ -116,7 +103,7 @@ def _rank(trace: Trace, report: RankReport) -> dict[str, Any]:
         "backend": trace.distributed.backend if trace.distributed else "",
         "world_size": report.world_size or None,
         "events": report.events,
-        **{name: getattr(report, name) for name in (*_PARTS, "mem_compute_overlap_ns", "mem_comm_overlap_ns")},
+        **{name: getattr(report, name) for name in (*MAIN, "mem_compute_overlap_ns", "mem_comm_overlap_ns")},
         **_idle(report),
         "total_ns": report.total_ns,
         "launch_matched": report.launch.matched if report.launch else None,
@@ -257,7 +244,7 @@ _OF_WINDOWS: Final = ("busy_ns", "compute_ns", "exposed_comm_ns", "exposed_mem_n
 
 
 def _parts(found: Breakdown) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in _PARTS}
+    return {name: getattr(found, name) for name in MAIN}
 
 
 def _step_peaks(report: RankReport) -> dict[str, int]:

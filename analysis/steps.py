@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from warpmeter.analysis.breakdown import Breakdown, breakdowns, sorts
+from warpmeter.analysis.breakdown import MAIN, Breakdown, breakdowns, sorts
 from warpmeter.analysis.intervals import measure, union
 from warpmeter.analysis.links import Links
 from warpmeter.analysis.trace import GpuEvents, Int8s, Int64s, Spans, Trace
@@ -14,20 +14,6 @@ from warpmeter.analysis.windows import Windows
 
 LOADER: Final = "enumerate(DataLoader)"
 SYNCHRONIZE: Final = "Synchronize"
-
-FIGURES: Final = (
-    "gpu_events",
-    "span_ns",
-    "busy_ns",
-    "idle_ns",
-    "compute_ns",
-    "comm_ns",
-    "mem_ns",
-    "comm_compute_overlap_ns",
-    "exposed_comm_ns",
-    "exposed_mem_ns",
-)
-"""Figures of a breakdown whose spread between steps is given."""
 
 
 @dataclass(frozen=True)
@@ -230,7 +216,7 @@ def _spreads(each: list[Step]) -> Iterator[Spread]:
     for figure in ("duration_ns", "period_ns", "lead_ns", "tail_ns", "operators", "launches", "wait_ns", "input_ns"):
         yield from _spread(each, figure, [getattr(step, figure) for step in each])
     for part in ("work", "during"):
-        for figure in FIGURES:
+        for figure in MAIN:
             yield from _spread(each, f"{part}.{figure}", [getattr(getattr(step, part), figure) for step in each])
 
 

@@ -42,6 +42,10 @@ OTHERS_MS: Final = 200
 RATIO: Final = 1.5
 WORTH_MS: Final = 20
 HEATMAP: Final = "heatmap, 300 minutes"
+EIGHT: Final = (
+    "metric=gpu_util&metric=sm_active&metric=tensor_active&metric=dram_active"
+    "&metric=power_watts&metric=temperature_celsius&metric=fb_used_bytes&metric=fb_total_bytes"
+)
 
 
 def panels(shape: Minutes) -> Mapping[str, str]:
@@ -61,6 +65,7 @@ def panels(shape: Minutes) -> Mapping[str, str]:
         "series by host, 7 days": f"series?metric=sm_active&by=host&{week}",
         "series by job, 5 h": f"series?metric=gpu_util&by=job&{five}",
         "series of a host's GPUs, a day": f"series?metric=power_watts&by=gpu&host={host}&{day}",
+        "eight metrics of a host's GPUs, a day": f"series?{EIGHT}&by=gpu&host={host}&{day}",
         "series of a job's GPUs, 5 h": f"series?metric=power_watts&by=gpu&job={job}&top=64&{five}",
         "series of a host's CPU, a day": f"series?metric=cpu_util&by=host&host={host}&{day}",
         "hosts, 100 with sparks, 5 h": f"hosts?{five}&sort=-gpu_util",
@@ -190,19 +195,26 @@ def _cpu_s(processes: Sequence[psutil.Process]) -> float:
 def serving(store: Path) -> Iterator[tuple[Settings, str, list[psutil.Process]]]:
     """An engine and a web process; the settings, where the API is, and the two."""
     engine_server = EngineServer(store)
+    try:
+        with answering(engine_server.url, store.with_name("web.log")) as (settings, url, process):
+            yield settings, url, [psutil.Process(engine_server.process.pid), process]
+    finally:
+        engine_server.close()
+
+
+@contextmanager
+def answering(dsn: str, log: Path) -> Iterator[tuple[Settings, str, psutil.Process]]:
+    """A web process on a store; its settings, where the API is, and itself."""
     port = free_ports(1)[0]
-    settings = replace(Settings(), store=Store(dsn=engine_server.url), web=Web(port=port), metrics=Metrics(web_port=0))
-    log = store.with_name("web.log")
+    settings = replace(Settings(), store=Store(dsn=dsn), web=Web(port=port), metrics=Metrics(web_port=0))
     with log.open("wb") as output:
         process = launch.spawn("warpmeter.web", settings, log=output)
     try:
         _await(f"http://127.0.0.1:{port}/api/v1/health", log)
-        both = [psutil.Process(each.pid) for each in (engine_server.process, process)]
-        yield settings, f"http://127.0.0.1:{port}", both
+        yield settings, f"http://127.0.0.1:{port}", psutil.Process(process.pid)
     finally:
         process.terminate()
         process.wait(30)
-        engine_server.close()
 
 
 def _await(url: str, log: Path) -> None:

@@ -1,8 +1,10 @@
 """Where the target of a capture runs, by the store's word: hosts of a job, or of jobs that a condition means."""
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
+from warpmeter.captures import conditions
 from warpmeter.captures.wishes import Request
 from warpmeter.scheduler.capture import Resolved
 from warpmeter.scheduler.round import Target
@@ -13,34 +15,53 @@ _RUNS: Final = """
 SELECT host, groupUniqArray(job_id), groupArray(pid) FROM job_processes
 WHERE state != 'ended' AND {condition}
 GROUP BY host ORDER BY host"""
-_OF_JOBS: Final = "job_id IN (SELECT job_id FROM jobs WHERE state != 'ended' AND ({where}\n))"
+_OPENED: Final = "FROM jobs WHERE state != 'ended' AND ("
+_OF_JOBS: Final = f"job_id IN (SELECT job_id {_OPENED}{{where}}\n))"
+SYNTAX_ERROR: Final = 62
+_NAME: Final = re.compile(r"\(([A-Z][A-Z0-9_]*)\)$")
+_POSITION: Final = re.compile(r"failed at position (\d+)")
 _LIMITS: Final = {"readonly": 1, "max_execution_time": 10}
-"""A condition is somebody's SQL: it may read the tables, and not for long."""
+"""A condition is somebody's SQL: it may read, and not for long."""
 
 
 def resolve(store: Store, request: Request) -> Resolved:
     """Ask the store. A condition that it refuses is final; a store that is away is not."""
+    if request.where and (why := conditions.objection(request.where)):
+        return Resolved(request.capture_id, (), "bad_request", why, final=True)
     try:
         return _found(request, _rows(client(store), request))
     except ClickHouseError as error:
-        refused = code(error) is not None
-        reason = "bad_request" if refused and request.where else "store_away"
-        return Resolved(request.capture_id, (), reason, cause(error), final=reason == "bad_request")
+        if request.where and code(error) is not None:
+            return Resolved(request.capture_id, (), "bad_request", _refusal(error, _sql(request)[0]), final=True)
+        return Resolved(request.capture_id, (), "store_away", cause(error))
+
+
+def _refusal(error: ClickHouseError, sql: str) -> str:
+    """What the store says to a condition, without its words: they quote values, which may be anything's."""
+    named = _NAME.search(cause(error))
+    said = named[1] if named else f"code {code(error)}"
+    found = _POSITION.search(cause(error)) if code(error) == SYNTAX_ERROR else None
+    at = int(found[1]) - len(sql[: sql.index(_OPENED) + len(_OPENED)].encode()) if found else 0
+    return f"the store refuses the condition: {said}" + (f", at its byte {at}" if at > 0 else "")
 
 
 def _rows(on: Client, request: Request) -> Sequence[tuple[str, list[str], list[int]]]:
-    conditions = ["1"]
+    sql, values = _sql(request)
+    return [tuple(row) for row in on.query(sql, values, settings=dict(_LIMITS)).result_rows]
+
+
+def _sql(request: Request) -> tuple[str, dict[str, str | list[str]]]:
+    asked = ["1"]
     values: dict[str, str | list[str]] = {}
     if request.job_id:
-        conditions.append("job_id = {job:String}")
+        asked.append("job_id = {job:String}")
         values["job"] = request.job_id
     if request.hosts:
-        conditions.append("host IN {hosts:Array(String)}")
+        asked.append("host IN {hosts:Array(String)}")
         values["hosts"] = list(request.hosts)
     if request.where:
-        conditions.append(_OF_JOBS.replace("{where}", request.where))
-    sql = _RUNS.replace("{condition}", " AND ".join(conditions))
-    return [tuple(row) for row in on.query(sql, values, settings=dict(_LIMITS)).result_rows]
+        asked.append(_OF_JOBS.replace("{where}", request.where))
+    return _RUNS.replace("{condition}", " AND ".join(asked)), values
 
 
 def _found(request: Request, rows: Sequence[tuple[str, list[str], list[int]]]) -> Resolved:

@@ -6,8 +6,13 @@ from contextlib import closing
 from typing import Final
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.brokers import Broker, KafkaCluster, KafkaMissingError, Tansu
+
+# No test is timed, and all runs search the same: `--hypothesis-profile default` searches anew.
+settings.register_profile("same", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("same")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,4 +1,4 @@
-"""A proxy before the engine's HTTP endpoint that does to inserts what networks, load balancers and servers do."""
+"""A proxy before the engine's HTTP endpoint that does to requests what networks, load balancers and servers do."""
 
 import socket
 import socketserver
@@ -20,20 +20,25 @@ class Fault(Enum):
     TOO_LARGE = auto()  # another one, which no retry mends
     NO_MEMORY = auto()  # the engine's own refusal, of a query that may hold a megabyte
     HANGS = auto()  # no answer, until the fault is another
+    NO_TIME = auto()  # ClickHouse's refusal of what takes longer than it may
+    HEAD_CUT = auto()  # the connection ends among the headers of the answer
 
 
 _PAGES: Final = {Fault.BAD_GATEWAY: (502, "Bad Gateway"), Fault.TOO_LARGE: (413, "Request Entity Too Large")}
+_NO_TIME: Final = b"Code: 159. DB::Exception: Timeout exceeded: elapsed 10001 ms. (TIMEOUT_EXCEEDED) (version 26.9.1)\n"
 
 
 class Gateway:
     """Listens on `port` and passes requests to the engine on `engine_port`. Close it.
 
-    `fault` is looked at for each insert into `table`, `hits` counts the inserts that met one.
+    `fault` is looked at for each insert into `table`, or for each request that holds `asked`, where that is given;
+    `hits` counts those that met one.
     """
 
-    def __init__(self, engine_port: int, table: str = "gpu_samples") -> None:
+    def __init__(self, engine_port: int, table: str = "gpu_samples", asked: str | None = None) -> None:
         self.engine_port = engine_port
         self.table = table.encode()
+        self.asked = asked
         self.fault = Fault.NONE
         self.hits = 0
         self.open: set[socket.socket] = set()
@@ -77,8 +82,11 @@ class _Request(socketserver.StreamRequestHandler):
         headers = dict(self._headers())
         size = int(headers.get("content-length", 0))
         head = self.rfile.read(min(size, 200))
-        inserts = head.startswith(b"INSERT INTO") and gateway.table in head.partition(b"(")[0]
-        fault = gateway.fault if inserts else Fault.NONE
+        meant = head.startswith(b"INSERT INTO") and gateway.table in head.partition(b"(")[0]
+        if gateway.asked is not None:
+            head += self.rfile.read(size - len(head))
+            meant = gateway.asked.encode() in head
+        fault = gateway.fault if meant else Fault.NONE
         gateway.hits += fault is not Fault.NONE
         if fault is Fault.CUT:
             self.rfile.read((size - len(head)) // 2)
@@ -86,11 +94,17 @@ class _Request(socketserver.StreamRequestHandler):
         body = head + self.rfile.read(size - len(head))
         while fault is Fault.HANGS and gateway.fault is Fault.HANGS:
             threading.Event().wait(0.05)
+        fault = gateway.fault if fault is Fault.HANGS else fault
         if fault in _PAGES:
             return self._answer(*_PAGES[fault], {}, b"<html><title>Oh</title><h1>%s</h1></html>" % fault.name.encode())
+        if fault is Fault.NO_TIME:
+            return self._answer(500, "Internal Server Error", {"X-ClickHouse-Exception-Code": "159"}, _NO_TIME)
         if fault is Fault.NO_MEMORY:
             path += "&max_memory_usage=1000000"
         answer = _asked(gateway.engine_port, method, path, headers, body)
+        if fault is Fault.HEAD_CUT:
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nX-ClickHouse-Timezone: UTC\r\n")
+            return False
         return self._reset() if fault is Fault.REPLY_LOST else self._answer(*answer)
 
     def _headers(self) -> Any:

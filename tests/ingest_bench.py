@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.brokers import Broker
+from tests.brokers.process import free_ports
 from tests.engine import EngineServer
 from tests.ingest_process import GPUS, Feed, IngestProcess, Table, make_topics, settings_for
 from tests.wait import until
 from warpmeter.consumers.broker import connect
-from warpmeter.settings import Settings
+from warpmeter.settings import Metrics, Settings
 
 HALTED: Final = 78
 
@@ -56,3 +57,12 @@ def make_bench(broker: Broker, engine: EngineServer, prefix: str, folder: Path, 
     settings = replace(settings, kafka=replace(settings.kafka, partitions=partitions))
     make_topics(settings)
     return Bench(settings, Feed(settings, prefix), Table(engine, prefix), folder / "ingest.log")
+
+
+def bench_behind(broker: Broker, engine: EngineServer, prefix: str, folder: Path, port: int) -> Bench:
+    """The same into the engine behind `port`; its host and the port of its metrics are its own too."""
+    made = make_bench(broker, engine, prefix, folder)
+    behind = replace(made.settings.store, dsn=made.settings.store.dsn.replace(str(engine.port), str(port)))
+    named = replace(made.settings.agent, host=prefix)
+    metrics = Metrics(ingest_port=free_ports(1)[0])
+    return replace(made, settings=replace(made.settings, store=behind, agent=named, metrics=metrics))

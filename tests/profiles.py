@@ -15,6 +15,7 @@ def model(examples: int) -> Callable[[Any], Any]:
     found: Callable[[Any], Any] = settings(
         max_examples=examples * times,
         deadline=None,
+        derandomize=not LONG,
         suppress_health_check=list(HealthCheck),
         print_blob=False,
         database=None,

@@ -21,6 +21,7 @@ QUERIES: Final = (
     "timeline_correlated",
     "timeline_event",
     "timeline_events",
+    "timeline_known",
     "timeline_lanes",
     "timeline_launched",
     "timeline_load",

@@ -3,17 +3,22 @@
 import json
 import signal
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from tests.engine import DATABASE, EngineServer
+from tests.ingest_process import migrated, store_settings
 from tests.real.up import free_port
 from tests.signals import tell
 from tests.wait import until
 from warpmeter import launch
 from warpmeter.settings import Log, Metrics, Settings, Store, Web
+from warpmeter.store import Client, connect
 
 
 class WebProcess:
@@ -59,3 +64,15 @@ class WebProcess:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+@contextmanager
+def page_over(folder: Path, land: Callable[[Client, Store], object]) -> Iterator[str]:
+    """The page over an engine of its own, of which `land` has filled the tables; its address."""
+    with closing(EngineServer(folder / "engine")) as engine:
+        writing = store_settings(migrated(engine))
+        with connect(writing) as client:
+            land(client, writing)
+        settings = Settings(store=Store(dsn=engine.url, database=DATABASE))
+        with closing(WebProcess(folder, settings=settings)) as process:
+            yield process.ready().url

@@ -15,10 +15,13 @@ from warpmeter.web.captures.heard import Captures
 from warpmeter.web.captures.live import Live
 from warpmeter.web.captures.looking import Looking
 from warpmeter.web.joined import Joined
+from warpmeter.web.kept import Kept
+from warpmeter.web.routed import Routed
 from warpmeter.web.security import login
 from warpmeter.web.security.gate import FORMS, App, Gate, Receive, Scope, Send
 from warpmeter.web.security.identity import Identity
 from warpmeter.web.store.console import Console
+from warpmeter.web.store.pulse import Pulse
 from warpmeter.web.store.reads import Reads
 
 BEARER = HTTPBearer(auto_error=False, description="A token of web.tokens.")
@@ -39,12 +42,14 @@ def api_app(settings: Settings, pages: App | None = None) -> FastAPI:
     app.state.reads = Reads(settings.store, settings.web)
     app.state.captures = Captures(settings, app.state.reads, Live(settings.kafka))
     app.state.looking = Looking(app.state.captures)
+    app.state.pulse = Pulse(settings.store)
     app.state.console = Console(app.state.reads)
     app.state.identity = Identity(settings.web)
     if pages is not None:
-        app.add_middleware(Beside, pages=pages)
+        app.add_middleware(Beside, pages=Kept(pages))
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=GZIP_LEVEL)
     app.add_middleware(Joined)
+    app.add_middleware(Routed)
     app.add_middleware(Gate, web=settings.web, identity=app.state.identity)
     login.register(app)
     errors.register(app)

@@ -2,15 +2,19 @@
 
 import math
 import re
+from json import JSONDecodeError
 from typing import Any, Final, cast
 
+import msgspec
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exception_handlers import http_exception_handler
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
-from warpmeter import store
+from warpmeter import log, store
 from warpmeter.queries import QueryError
+from warpmeter.web.security.rates import Rates
+from warpmeter.web.store.load import BusyError
 
 SHORTER: Final = "ask for a shorter window, fewer rows or a longer step"
 TOO_MUCH: Final = {
@@ -19,6 +23,9 @@ TOO_MUCH: Final = {
     396: f"its answer is larger than one may be (web.query_rows, web.query_bytes): {SHORTER}",
 }
 """ClickHouse's codes of what was asked for too much, and what to do."""
+TELLS_PER_MINUTE: Final = 1
+"""Of one reason, in the log."""
+AGAIN_S: Final = "5"
 UNFIT: Final = (36, 457)
 PARAMETER: Final = re.compile(r"(Value .*? cannot be parsed as \S+) for query parameter '(\w+)'", re.DOTALL)
 """What ClickHouse says to a value of another type than the query's."""
@@ -26,6 +33,7 @@ PARAMETER: Final = re.compile(r"(Value .*? cannot be parsed as \S+) for query pa
 
 def register(app: FastAPI) -> None:
     """Answer the errors that endpoints let through, a validation error in FastAPI's own form."""
+    told = Rates(TELLS_PER_MINUTE)
 
     @app.exception_handler(QueryError)
     def refused(_: Request, error: QueryError) -> JSONResponse:
@@ -45,13 +53,27 @@ def register(app: FastAPI) -> None:
 
     @app.exception_handler(store.ClickHouseError)
     def store_failed(_: Request, error: store.ClickHouseError) -> JSONResponse:
+        if isinstance(error, BusyError):
+            return JSONResponse({"detail": str(error)}, 503, {"retry-after": AGAIN_S})
         code = store.code(error) or 0
         if code in UNFIT and (found := PARAMETER.search(str(error))):
             why = {"type": "value_error", "loc": ["query", found[2]], "msg": found[1]}
             return JSONResponse({"detail": [why]}, 422)
         if code in TOO_MUCH:
             return JSONResponse({"detail": [{"type": "too_much", "loc": ["query"], "msg": TOO_MUCH[code]}]}, 422)
-        return JSONResponse({"detail": store.reason(error)}, 503)
+        return _away(store.reason(error), told)
+
+    @app.exception_handler(msgspec.DecodeError)
+    @app.exception_handler(JSONDecodeError)
+    def unreadable(_: Request, error: Exception) -> JSONResponse:
+        return _away(f"the store's answer cannot be read ({error}): ask again", told)
+
+
+def _away(why: str, told: Rates) -> JSONResponse:
+    """The store does not answer, or not as it should; the log says so once a while, however many ask."""
+    if not told.wait_s(why[:100]):
+        log.get("web").warning("the store does not answer", why=why)
+    return JSONResponse({"detail": why, "away": "store"}, 503)
 
 
 def _sayable(wrong: dict[str, Any]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class Joined:
         key = _key(scope)
         going = self._going.get(key)
         if going is None:
-            going = self._going[key] = asyncio.create_task(_answer(self._app, scope))
+            going = self._going[key] = asyncio.create_task(answered(self._app, scope))
             going.add_done_callback(lambda _: self._going.pop(key, None))
         for message in await asyncio.shield(going):
             await send(_own(message))
@@ -50,7 +50,7 @@ def _key(scope: Scope) -> Key:
     return scope["path"], scope["query_string"], caller.role if caller else None, told
 
 
-async def _answer(app: App, scope: Scope) -> Answer:
+async def answered(app: App, scope: Scope) -> Answer:
     """What the application sends to a client that has said all and stays until the end."""
     told: list[Message] = []
     said = False

@@ -31,9 +31,11 @@ def serve(settings: Settings) -> None:
     known(web.tokens)
     _tell_through_ours()
     from warpmeter.web.app import create
+    from warpmeter.web.security.waiting import Waiting
 
     config = uvicorn.Config(
         create(settings),
+        http=Waiting,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -95,4 +97,6 @@ def _tell_through_ours() -> None:
     root = logging.getLogger()
     root.handlers = [_Ours()]
     root.setLevel(logging.WARNING)
+    for name in ("urllib3", "clickhouse_connect"):  # of a store that is away: its whole address, twice a request
+        logging.getLogger(name).setLevel(logging.ERROR)
     logging.getLogger("nicegui").setLevel(logging.ERROR)  # it tells of each page that is none, with its whole address

@@ -13,12 +13,7 @@ WHERE ({search:String} = '' OR positionCaseInsensitiveUTF8(host, {search:String}
     AND ({state:String} = '' OR state = {state:String})
     AND ({host:String} = '' OR host = {host:String})
     AND ({gpus:String} = '' OR host IN (
-        SELECT host FROM gpus WHERE {gpus:String} != '' AND multiIf(
-            state != 'ok', 'gone',
-            (host, uuid) IN (SELECT host, uuid FROM gpu_xids WHERE isNull(cleared_at)), 'failing',
-            isNotNull(idle_since), 'idle',
-            'busy'
-        ) = {gpus:String}
+        SELECT host FROM gpu_statuses WHERE {gpus:String} != '' AND status = {gpus:String}
     ))
 ORDER BY
     if({descending:UInt8} = 1, NULL, {sort:Identifier}) ASC NULLS LAST,

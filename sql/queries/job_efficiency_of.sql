@@ -11,7 +11,7 @@ SELECT
     sum(w.dram_active_seconds) / nullIf(sum(w.dram_active_known_seconds), 0) AS dram_active,
     sum(w.energy_joules) / nullIf(sum(w.power_known_seconds), 0) AS power_watts,
     sum(w.energy_joules) AS energy_joules,
-    max(w.fb_used_bytes_max) AS fb_used_bytes_max,
+    nullIf(max(w.fb_used_bytes_max), 0) AS fb_used_bytes_max,
     sum(w.cpu_core_seconds) / nullIf(sum(w.cpu_known_seconds), 0) AS cpu_cores,
     max(w.rss_bytes_max) AS rss_bytes_max,
     sum(w.read_bytes) AS read_bytes,

@@ -37,12 +37,7 @@ WHERE last_seen_at >= {since:DateTime('UTC')} AND started_at < {until:DateTime('
     AND ({user:String} = '' OR user = {user:String})
     AND ({host:String} = '' OR has(hosts, {host:String}))
     AND ({gpus:String} = '' OR jobs.job_id IN (
-        SELECT arrayJoin(job_ids) FROM gpus WHERE {gpus:String} != '' AND multiIf(
-            state != 'ok', 'gone',
-            (host, uuid) IN (SELECT host, uuid FROM gpu_xids WHERE isNull(cleared_at)), 'failing',
-            isNotNull(idle_since), 'idle',
-            'busy'
-        ) = {gpus:String}
+        SELECT arrayJoin(job_ids) FROM gpu_statuses WHERE {gpus:String} != '' AND status = {gpus:String}
     ))
     AND ({search:String} = ''
         OR positionCaseInsensitiveUTF8(concat(jobs.job_id, '\n', name, '\n', command, '\n', user, '\n', account), {search:String}) > 0)

@@ -130,6 +130,24 @@ FROM
 WHERE state = 'raised'
 GROUP BY host, gpu, uuid, code, cleared_at;
 
+-- gpu_statuses: the view gpus, and of each GPU `xids`, those that stand, and `status`, one word for all of it: gone (from
+-- its host, or nobody says anything), failing (an XID stands), idle (below 5 %), busy.
+CREATE OR REPLACE VIEW {{ name("gpu_statuses") }} {{ on_cluster }} AS
+SELECT
+    gpus.*,
+    standing.xids AS xids,
+    multiIf(
+        gpus.state != 'ok', 'gone',
+        notEmpty(xids), 'failing',
+        isNotNull(gpus.idle_since), 'idle',
+        'busy'
+    ) AS status
+FROM {{ name("gpus") }} AS gpus
+LEFT JOIN
+(
+    SELECT host, uuid, groupUniqArray(code) AS xids FROM {{ name("gpu_xids") }} WHERE isNull(cleared_at) GROUP BY host, uuid
+) AS standing ON standing.host = gpus.host AND standing.uuid = gpus.uuid;
+
 -- hosts: one row a host. `state`: silent; failing (a source of its agent is failed, denied or timed out, or a GPU is
 -- gone); ok. `gpu_util` and `sm_active` are means over its GPUs that are ok. What its devices do is NULL when nothing
 -- new has been heard: cache hit ratios are means over the sockets, memory bandwidth is what all sockets read and wrote,

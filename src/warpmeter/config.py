@@ -393,6 +393,8 @@ def _token_problem(token: parts.Token, names: Sequence[str]) -> str:
         return (
             f"token is too short to be one: give {TOKEN_CHARACTERS} characters or more, e.g. of `openssl rand -hex 24`"
         )
+    if problem := parts.unsendable(token.token):
+        return f"token {problem}"
     return ""
 
 

@@ -168,7 +168,8 @@ def check(files: Sequence[Script], have: Sequence[Recorded]) -> None:
         if known[version].checksum != record.checksum:
             raise MigrationError(
                 f"migration {record.name} is not the one that was applied (its checksum differs): a released "
-                "migration is never edited; restore the file and put the change into a new one"
+                "migration is never edited; restore the file and put the change into a new one. A store of another "
+                "line of versions is left alone: take another folder (--data) or another database (store.database)"
             )
     missing = [script for script in files if script.version not in applied and script.version < max(applied, default=0)]
     if missing:

@@ -286,6 +286,13 @@ class Token:
     token_file: Path | None = None
 
 
+def unsendable(token: str) -> str:
+    """Why programs cannot send that token in a header, '' when they can."""
+    if token.isascii() and token.isprintable():
+        return ""
+    return "has characters that no header carries: make one of ASCII, e.g. of `openssl rand -hex 24`"
+
+
 @dataclass(frozen=True)
 class Web:
     """API and pages. On another address than loopback `tokens` or `proxies` say who may look; docs/web.md tells how.

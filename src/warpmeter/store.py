@@ -110,9 +110,16 @@ def reason(error: Exception) -> str:
             f"cannot reach ClickHouse at {refused[1]}:{refused[2]}: is it up (`warpmeter up` and `warpmeter engine` "
             "bring one), and is the address right (--store, store.dsn)?"
         )
+    if silent := re.search(r"HTTPS?ConnectionPool\(host='([^']+)', port=(\d+)\): Read timed out", text):
+        return (
+            f"ClickHouse at {silent[1]}:{silent[2]} does not answer in time: it is stopped, has too much to do, or the "
+            "network between is at fault"
+        )
+    if "Connection aborted" in text or "Connection broken" in text:
+        return "ClickHouse cut the connection before it had answered: it was stopped, or something between did"
     if code(error) == NO_DATABASE and (found := _DATABASE.search(text)):
         return f"database {found[1]} is not there: run `warpmeter migrate`, or correct store.database"
-    return text
+    return cause(error)
 
 
 NO_DATABASE: Final = 81

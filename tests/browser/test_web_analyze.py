@@ -1,22 +1,19 @@
 """Analyze in a browser: all panels draw, what is chosen is in the address, and links lead on."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Error, Page, expect
 
 from tests.analysed import analysed, load
-from tests.browser.visits import Theme, Visit, chromium, visit
+from tests.browser.visits import Theme, Visit, visit
 from tests.captures import two_ranks
-from tests.engine import DATABASE, TOKEN, WRITER, EngineServer
 from tests.pagetraces import training
 from tests.wait import until
-from tests.web_process import WebProcess
-from warpmeter import migrate
-from warpmeter.settings import Settings, Store
-from warpmeter.store import connect
+from tests.web_process import page_over
+from warpmeter.settings import Store
+from warpmeter.store import Client
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
@@ -33,30 +30,18 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "after/1": [training(rank=rank, name="gemm_v2").write(folder / f"after{rank}.json") for rank in (0, 1)],
         "straggler": two_ranks(folder),
     }
-    with closing(EngineServer(folder / "engine")) as server:
-        writing = Store(dsn=f"http://{WRITER}:{TOKEN}@127.0.0.1:{server.port}", database=DATABASE)
-        with connect(writing, database="default") as client:
-            migrate.apply(client, writing)
-        with connect(writing) as client:
-            for name, paths in files.items():
-                load(client, writing, name, analysed(paths))
-        with closing(WebProcess(folder, settings=Settings(store=Store(dsn=server.url, database=DATABASE)))) as process:
-            yield process.ready().url
+
+    def land(client: Client, store: Store) -> None:
+        for name, paths in files.items():
+            load(client, store, name, analysed(paths))
+
+    with page_over(folder, land) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    expect.set_options(timeout=PATIENCE_MS)
-    with chromium() as started:
-        yield started
-    expect.set_options(timeout=5_000)
-
-
-@pytest.fixture
-def tab(browser: Browser, home: str) -> Iterator[Visit]:
-    with visit(browser, home) as found:
-        found.page.set_default_timeout(PATIENCE_MS)
-        yield found
+def patience_ms() -> int:
+    return PATIENCE_MS
 
 
 def shown(tab: Visit, address: str) -> Page:

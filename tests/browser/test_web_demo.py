@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.browser.visits import Theme, Visit, chromium, visit
+from tests.browser.visits import Theme, Visit, visit
 from tests.real.up import Up, up, warpmeter
 from tests.torchpython import torch_python
 from tests.wait import until
@@ -64,12 +64,6 @@ def demo() -> Iterator[Demo]:
         subprocess.run(asked, check=True, timeout=240, stdout=subprocess.DEVNULL)
         until(lambda: running.value("SELECT count() FROM trace_ranks"), "the capture to be analysed", 120)
         yield Demo(running, running.value("SELECT any(capture_id) FROM trace_ranks"))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

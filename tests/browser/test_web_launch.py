@@ -1,25 +1,19 @@
 """Launch in a browser, with agents that answer as told: what can be traced, why not, and how a capture goes."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.brokers import Tansu
-from tests.brokers.process import free_ports, tail
-from tests.browser.visits import Visit, chromium, visit
+from tests.browser.visits import Visit, visit
 from tests.capture_site import JOB, Site, running
-from tests.signals import tell
-from tests.wait import until
-from warpmeter import launch
-from warpmeter.settings import Settings, Token, Web
+from tests.web_process import WebProcess
+from warpmeter.settings import Token, Web
 
-expect.set_options(timeout=60_000)
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 PAGE = f"/job?id={quote(JOB, safe='')}"
 VIEWER = Token("bob", "viewer", "viewer-of-this-test")
@@ -31,45 +25,10 @@ def site(tansu: Tansu, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sit
         yield found
 
 
-@contextmanager
-def served(settings: Settings, web: Web, folder: Path) -> Iterator[str]:
-    """The page; its address."""
-    log = folder / "web.log"
-    with log.open("ab") as output:
-        process = launch.spawn("warpmeter.web", replace(settings, web=web), log=output)
-    address = f"http://127.0.0.1:{web.port}"
-    try:
-        until(lambda: process.poll() is not None or _answers(address), f"the page to come up: {tail(log)}", 120)
-        yield address
-    finally:
-        tell(process)
-        process.wait(60)
-
-
-def _answers(address: str) -> bool:
-    try:
-        return httpx.get(f"{address}/api/v1/health").status_code == 200
-    except httpx.HTTPError:
-        return False
-
-
 @pytest.fixture(scope="module")
 def home(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with served(site.settings, Web(port=free_ports(1)[0]), tmp_path_factory.mktemp("launch")) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture
-def tab(browser: Browser, home: str) -> Iterator[Visit]:
-    with visit(browser, home) as found:
-        found.page.set_default_timeout(60_000)
-        yield found
+    with closing(WebProcess(tmp_path_factory.mktemp("launch"), settings=site.settings)) as process:
+        yield process.ready().url
 
 
 def button(page: Page, name: str) -> None:
@@ -117,9 +76,10 @@ def test_one_attaches_and_detaches_and_a_wrong_word_is_told_at_its_field(tab: Vi
 
 
 def test_a_viewer_sees_why_they_may_not(site: Site, browser: Browser, tmp_path: Path) -> None:
-    web = Web(port=free_ports(1)[0], tokens=(VIEWER,))
-    with served(site.settings, web, tmp_path) as address, visit(browser, address) as found:
-        found.page.set_extra_http_headers({"authorization": f"Bearer {VIEWER.token}"})
-        found.page.goto(address + PAGE)
-        expect(found.page.get_by_text("You are bob, a viewer: captures need the role operator.")).to_be_visible()
-        expect(found.page.locator(".wm-launch form .wm-primary")).to_be_disabled()
+    with closing(WebProcess(tmp_path, Web(tokens=(VIEWER,)), site.settings)) as process:
+        address = process.ready().url
+        with visit(browser, address) as found:
+            found.page.set_extra_http_headers({"authorization": f"Bearer {VIEWER.token}"})
+            found.page.goto(address + PAGE)
+            expect(found.page.get_by_text("You are bob, a viewer: captures need the role operator.")).to_be_visible()
+            expect(found.page.locator(".wm-launch form .wm-primary")).to_be_disabled()

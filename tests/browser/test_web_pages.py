@@ -1,90 +1,59 @@
 """The pages in a browser, on a real engine and a real web process: they draw, and addresses say what they show."""
 
-from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import replace
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.brokers.process import free_ports, tail
-from tests.browser.visits import Visit, chromium, visit
-from tests.engine import DATABASE, TOKEN, WRITER, EngineServer
-from tests.signals import tell
-from tests.wait import until
+from tests.browser.visits import Theme, Visit, visit
+from tests.tables import land, row
+from tests.web_process import page_over
 from tests.webworld import HOSTS, ODD_HOST, ODD_JOB, landed
-from warpmeter import launch, migrate
-from warpmeter.settings import Metrics, Settings, Store, Web
-from warpmeter.store import connect
+from warpmeter.store import Client
 
-expect.set_options(timeout=60_000)
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 HOST = f"/host/{quote(ODD_HOST, safe='')}"
 JOB = f"/job?id={quote(ODD_JOB, safe='')}"
 PAGES = {"overview": "/", "hosts": "/hosts", "host": HOST, "jobs": "/jobs", "job": JOB}
-PATIENCE_MS = 60_000
+BARE = "bare"
+STRANGE = ("__proto__", "a/b", "a/events", "a\nb")
 NO_KAFKA = "/profilable"
 """Whether a job can be profiled its agents say over Kafka, which these tests do without."""
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with closing(EngineServer(tmp_path_factory.mktemp("pages") / "engine")) as server:
-        writing = Store(dsn=f"http://{WRITER}:{TOKEN}@127.0.0.1:{server.port}", database=DATABASE)
-        with connect(writing, database="default") as client:
-            migrate.apply(client, writing)
-        with connect(writing) as client:
-            landed(client)
-        yield Store(dsn=server.url, database=DATABASE)
-
-
-@pytest.fixture(scope="module")
-def home(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where the page is."""
-    port = free_ports(1)[0]
-    settings = replace(Settings(), store=store, web=Web(port=port), metrics=Metrics(web_port=0))
-    log = tmp_path_factory.mktemp("pages") / "web.log"
-    with log.open("ab") as output:
-        process = launch.spawn("warpmeter.web", settings, log=output)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        until(lambda: process.poll() is not None or _answers(address), f"the page to come up: {tail(log)}", 120)
+    with page_over(tmp_path_factory.mktemp("pages"), lambda client, _: _land(client)) as address:
         yield address
-    finally:
-        tell(process)
-        process.wait(60)
 
 
-def _answers(address: str) -> bool:
-    try:
-        return httpx.get(f"{address}/api/v1/health", timeout=10).is_success
-    except httpx.HTTPError:
-        return False
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture
-def tab(browser: Browser, home: str) -> Iterator[Visit]:
-    with visit(browser, home) as found:
-        found.page.set_default_timeout(PATIENCE_MS)
-        yield found
+def _land(client: Client) -> None:
+    """The small fleet, and a host without a GPU."""
+    world = landed(client)
+    stamp = {"host": BARE, "ts": float(world.until - 10), "period_ms": 10_000}
+    land(client, "host-samples", [row("host-samples", **stamp, cpu_util_permille=300)])
+    told = {"source": "gpu", "subject": "", "state": "unsupported", "why": "no NVIDIA driver"}
+    land(client, "source-health", [row("source-health", **stamp, **told)])
+    land(client, "host-samples", [row("host-samples", **{**stamp, "host": host}) for host in STRANGE])
+    wish = {"action": "start", "requested_by": "ann", "mode": "trace", "count": 1, "duration_ms": 500}
+    asked = row("capture-requests", capture_id="long", ts=float(world.until), job_id="j" * 300, **wish)
+    land(client, "capture-requests", [asked])
 
 
 def drawn(page: Page) -> None:
     """Look at all of it, for panels ask only when nearly in sight; until nothing is on its way any more."""
     page.wait_for_function("document.querySelectorAll('.wm-panel').length > 0")
-    page.wait_for_function(
-        "(() => { const busy = document.querySelector('[aria-busy=true]'); busy?.scrollIntoView(); return !busy; })()"
-    )
+    page.wait_for_function("""(() => {
+        const busy = [...document.querySelectorAll("[aria-busy=true]")].find((each) => each.checkVisibility());
+        busy?.scrollIntoView();
+        return !busy;
+    })()""")
     page.evaluate("scrollTo(0, 0)")
 
 
@@ -93,11 +62,97 @@ def complaints(tab: Visit) -> list[str]:
     return [error for error in tab.errors if NO_KAFKA not in error]
 
 
+@pytest.mark.parametrize("host", STRANGE)
+def test_a_host_of_any_name_has_its_page(tab: Visit, host: str) -> None:
+    tab.open("/hosts")
+    tab.page.get_by_role("link", name=host, exact=True).click()
+    expect(tab.page.get_by_role("heading", level=1)).to_have_text(host)
+    expect(tab.page.get_by_role("region", name="Host", exact=True)).to_contain_text("Seen")
+    assert complaints(tab) == []
+
+
+def test_no_name_makes_the_grid_complain(tab: Visit) -> None:
+    said: list[str] = []
+    tab.page.on("console", lambda message: said.append(message.text))
+    tab.open("/hosts")
+    expect(tab.page.get_by_role("link", name="__proto__")).to_be_visible()
+    assert said == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_an_address_that_is_none_is_said_with_a_way_on(browser: Browser, home: str, theme: Theme) -> None:
+    for width in (1280, 390):
+        with visit(browser, home, width, theme) as found:
+            found.open("/nowhere")
+            expect(found.page.get_by_role("heading", name="There is no such page")).to_be_visible()
+            expect(found.page.get_by_role("main")).to_contain_text("/nowhere")
+            expect(found.page.get_by_role("link", name="Hosts", exact=True)).to_be_visible()
+            assert (found.barriers(), found.overflows) == ([], False)
+
+
+def test_a_long_name_leaves_room_for_what_stands_beside_it(tab: Visit) -> None:
+    tab.open("/profiling")
+    job = tab.page.get_by_role("link", name="j" * 300)
+    expect(job).to_have_attribute("title", "j" * 300)
+    expect(tab.page.get_by_role("button", name="Cancel")).to_be_in_viewport(ratio=1)
+    width = job.evaluate("(each) => each.clientWidth")
+    assert width < 300
+
+
+@pytest.mark.parametrize("hours", [-3, 3])
+def test_how_long_ago_is_told_by_the_servers_clock(tab: Visit, hours: int) -> None:
+    tab.page.add_init_script(f"const real = Date.now; Date.now = () => real() + {hours * 3_600_000}")
+    tab.open("/hosts")
+    seen = tab.page.locator('[role=gridcell][col-id="last_seen_at"]')
+    expect(seen.first).to_have_text(re.compile(r"^(now|\d+ (s|min) ago)$"))
+    assert not [text for text in seen.all_inner_texts() if "-" in text or "h" in text]
+
+
+def _store_away(route: Route) -> None:
+    route.fulfill(status=503, json={"detail": "cannot reach ClickHouse at x:8123", "away": "store"})
+
+
+def _web_away(route: Route) -> None:
+    route.abort()
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "told"),
+    [
+        (HOST, _store_away, "The store does not answer"),
+        ("/profiling", _store_away, "The store does not answer"),
+        ("/", _web_away, "warpmeter does not answer"),
+    ],
+    ids=["host", "profiling", "overview"],
+)
+def test_who_does_not_answer_is_said_once_and_what_was_shown_stays(
+    tab: Visit, path: str, answer: Callable[[Route], None], told: str
+) -> None:
+    tab.open(path)
+    drawn(tab.page)
+    before = tab.page.locator(".wm-panel").all_inner_texts()
+    tab.page.route("**/api/v1/**", answer)
+    tab.page.evaluate("dispatchEvent(new Event('wm-refresh'))")
+    alert = tab.page.get_by_role("alert")
+    expect(alert).to_have_count(1)
+    expect(alert).to_contain_text(told)
+    expect(tab.page.locator(".wm-away").first).to_be_visible()
+    assert [text.split("\n")[0] for text in before] == [
+        text.split("\n")[0] for text in tab.page.locator(".wm-panel").all_inner_texts()
+    ]
+    tab.shot(f"away-{told.split()[1]}-{path.strip('/')[:4]}")
+    tab.page.unroute_all()
+    expect(alert).to_have_count(0)
+    expect(tab.page.locator(".wm-away")).to_have_count(0)
+
+
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
-def test_a_page_draws_without_complaint(browser: Browser, home: str, name: str, theme: str, width: int) -> None:
+def test_a_page_draws_without_complaint(
+    browser: Browser, home: str, name: str, theme: str, width: int, patience_ms: int
+) -> None:
     with visit(browser, home, width, "dark" if theme == "dark" else "light") as tab:
-        tab.page.set_default_timeout(PATIENCE_MS)
+        tab.page.set_default_timeout(patience_ms)
         tab.page.goto(home + PAGES[name])
         drawn(tab.page)
         tab.shot(f"{name}-{theme}-{width}")
@@ -117,7 +172,8 @@ def test_the_overview_shows_the_fleet(tab: Visit) -> None:
     expect(tab.page.locator(".wm-heat canvas")).to_be_visible()
     for host in HOSTS:
         assert tab.page.get_by_role("link", name=host, exact=True).count()
-    assert tab.page.locator(".wm-spark path").first.get_attribute("d")
+    sparks = tab.page.locator(".wm-spark path")
+    assert any(each.get_attribute("d") for each in sparks.all())
 
 
 def test_a_link_reproduces_the_view(tab: Visit) -> None:
@@ -239,6 +295,26 @@ def test_a_host_says_what_happened_and_why_there_is_nothing_to_show(tab: Visit) 
     expect(tab.page.locator("h1")).to_contain_text(ODD_JOB)
 
 
+def test_a_host_without_a_gpu_says_so_in_words(tab: Visit) -> None:
+    tab.page.goto(f"{tab.home}/host/{BARE}")
+    drawn(tab.page)
+    for title in ("GPU Utilization", "GPU SM Activity"):
+        expect(tab.page.get_by_role("region", name=title)).to_contain_text("no NVIDIA driver")
+    expect(tab.page.get_by_role("region", name="GPUs now")).to_contain_text("This host has no GPU")
+    for title in ("Throttling", "Tensor cores active", "NVLink sent"):
+        expect(tab.page.get_by_role("region", name=title)).to_have_count(0)
+    expect(tab.page.get_by_role("region", name="CPU Utilization").locator("canvas")).to_be_visible()
+    assert complaints(tab) == []
+
+
+def test_panels_of_a_page_share_what_they_ask(tab: Visit) -> None:
+    tab.page.goto(f"{tab.home}/host/ant?refresh=off")
+    drawn(tab.page)
+    asked = "performance.getEntriesByType('resource').map(({ name }) => name).filter((name) => name.includes('/api/'))"
+    found = tab.page.evaluate(asked)
+    assert len(found) == len(set(found)) <= 12
+
+
 def test_a_panel_of_gpus_gives_the_reason_of_the_gpus_source(tab: Visit) -> None:
     tab.page.goto(f"{tab.home}/host/ant")
     drawn(tab.page)
@@ -294,3 +370,14 @@ def test_a_host_or_job_that_nobody_heard_of_is_said_once(tab: Visit) -> None:
         expect(tab.page.get_by_role("alert").filter(visible=True)).to_contain_text("nothing has been heard")
     tab.page.goto(f"{tab.home}/job")
     tab.page.wait_for_url("**/jobs")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_a_page_asks_ahead_is_what_its_panels_ask(tab: Visit, name: str) -> None:
+    address = PAGES[name]
+    chosen = "since=-2h&metric=sm_active&gpus=busy&hosts.search=n&hosts.sort=-host&jobs.page=0&refresh=off"
+    tab.page.goto(f"{tab.home}{address}{'&' if '?' in address else '?'}{chosen}")
+    assert tab.page.evaluate("JSON.parse(document.getElementById('wm-early').textContent).length")
+    drawn(tab.page)
+    assert tab.page.evaluate("import('warpmeter-ui/asking.js').then(({ ahead }) => [...ahead.keys()])") == []
+    assert complaints(tab) == []

@@ -1,23 +1,19 @@
 """The timeline in a browser: by pointer, by keys alone, again from its address, and as a table."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from tests.browser.visits import Visit, chromium, visit
-from tests.engine import DATABASE, TOKEN, WRITER, EngineServer
+from tests.browser.visits import Visit, visit
 from tests.timelines import landed, linked, random
-from tests.web_process import WebProcess
-from warpmeter import migrate
-from warpmeter.settings import Settings, Store
-from warpmeter.store import connect
+from tests.web_process import page_over
+from warpmeter.settings import Store
+from warpmeter.store import Client
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
-PATIENCE_MS = 60_000
 CAPTURE = "/timeline?capture=random/1"
 VIEWER = "document.querySelector('.wm-tl-canvas').viewer"
 PERFETTO = """<script>
@@ -37,30 +33,13 @@ HAND = """async () => {
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A page over a store with two captures: one of two ranks, and one whose links are known."""
     folder = tmp_path_factory.mktemp("timeline")
-    with closing(EngineServer(folder / "engine")) as server:
-        writing = Store(dsn=f"http://{WRITER}:{TOKEN}@127.0.0.1:{server.port}", database=DATABASE)
-        with connect(writing, database="default") as client:
-            migrate.apply(client, writing)
-        with connect(writing) as client:
-            landed(client, writing, "random/1", [random(seed).write(folder / f"{seed}.json") for seed in (1, 2)])
-            landed(client, writing, "linked", [linked().write(folder / "linked.json")])
-        with closing(WebProcess(folder, settings=Settings(store=Store(dsn=server.url, database=DATABASE)))) as process:
-            yield process.ready().url
 
+    def land(client: Client, store: Store) -> None:
+        landed(client, store, "random/1", [random(seed).write(folder / f"{seed}.json") for seed in (1, 2)])
+        landed(client, store, "linked", [linked().write(folder / "linked.json")])
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    expect.set_options(timeout=PATIENCE_MS)
-    with chromium() as started:
-        yield started
-    expect.set_options(timeout=5_000)
-
-
-@pytest.fixture
-def tab(browser: Browser, home: str) -> Iterator[Visit]:
-    with visit(browser, home) as found:
-        found.page.set_default_timeout(PATIENCE_MS)
-        yield found
+    with page_over(folder, land) as address:
+        yield address
 
 
 def opened(tab: Visit, address: str) -> Page:

@@ -10,10 +10,12 @@ import pytest
 from tests.engine import EngineServer
 from tests.ingest_process import migrated, store_settings
 from tests.tables import land, row
+from warpmeter.captures.conditions import COLUMNS, FUNCTIONS
 from warpmeter.captures.wishes import Request
 from warpmeter.scheduler.resolving import resolve
 from warpmeter.scheduler.round import Target
 from warpmeter.settings import Store
+from warpmeter.store import connect
 
 URL = "job_id IN (SELECT * FROM url('http://127.0.0.1:9/', 'CSV', 'a String'))"
 """A condition that would have the store call somebody."""
@@ -69,6 +71,31 @@ def test_a_condition_that_the_store_refuses_is_the_askers_fault(store: Store, wh
     answer = resolve(store, Request(capture_id="c", where=where))
     assert (answer.targets, answer.reason, answer.final) == ((), "bad_request", True)
     assert found(store, job_id="two"), "and nothing else came of it"
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("toUInt64(concat('SECRET ', name)) = 1", "CANNOT_PARSE_TEXT"),
+        ("user = ", "SYNTAX_ERROR, at its byte 9"),
+        ("gpus > > 1", "SYNTAX_ERROR, at its byte 7"),
+        ("user + 1 = 2", "ILLEGAL_TYPE_OF_ARGUMENT"),
+    ],
+)
+def test_what_is_said_of_it_quotes_no_value(store: Store, where: str, said: str) -> None:
+    assert resolve(store, Request(capture_id="c", where=where)).why == f"the store refuses the condition: {said}"
+
+
+def test_what_a_condition_may_name_is_what_the_view_has(store: Store) -> None:
+    with closing(connect(store)) as client:
+        columns = {str(row[0]) for row in client.query("DESCRIBE jobs").result_rows}
+    assert columns == COLUMNS
+
+
+def test_each_function_that_a_condition_may_name_is_one(store: Store) -> None:
+    with closing(connect(store)) as client:
+        known = client.query("SELECT DISTINCT lower(name) FROM system.functions WHERE NOT is_aggregate").result_rows
+    assert {name for name in FUNCTIONS if (name,) not in known} == set()
 
 
 def test_a_store_that_is_away_is_told_as_that() -> None:

@@ -17,8 +17,8 @@ import pytest
 from tests.brokers import Broker, KafkaCluster
 from tests.engine import EngineServer
 from tests.gateway import Fault, Gateway
+from tests.ingest_bench import Bench, bench_behind
 from tests.ingest_process import IngestProcess, migrated
-from tests.real.test_store_faults import Bench, bench
 from tests.real.test_up import numbered
 from tests.real.up import free_port, up, warpmeter
 from tests.signals import SLACK_S, hears
@@ -43,7 +43,7 @@ def gateway(engine: EngineServer) -> Iterator[Gateway]:
 
 @pytest.fixture
 def at(broker: Broker, engine: EngineServer, gateway: Gateway, topic_prefix: str, tmp_path: Path) -> Bench:
-    return bench(broker, engine, topic_prefix, tmp_path, gateway.port)
+    return bench_behind(broker, engine, topic_prefix, tmp_path, gateway.port)
 
 
 def stopped(process: IngestProcess, *numbers: int, apart_s: float = 0.3) -> float:
@@ -85,7 +85,7 @@ def test_while_the_store_hangs(at: Bench, gateway: Gateway) -> None:
 def test_an_unclean_stop_says_why_and_leaves_the_group_at_once(
     kafka: Broker, engine: EngineServer, gateway: Gateway, topic_prefix: str, tmp_path: Path
 ) -> None:
-    at = bench(kafka, engine, topic_prefix, tmp_path, gateway.port)
+    at = bench_behind(kafka, engine, topic_prefix, tmp_path, gateway.port)
     with closing(at.start(session_timeout_s=45.0)) as process:
         at.feed.good(50)
         at.table.reaches(at.feed.sent, process.ready())
@@ -107,7 +107,7 @@ def test_an_unclean_stop_says_why_and_leaves_the_group_at_once(
 
 @pytest.mark.kafka
 def test_with_full_batches_under_load(kafka: Broker, engine: EngineServer, topic_prefix: str, tmp_path: Path) -> None:
-    at = bench(kafka, engine, topic_prefix, tmp_path, engine.port)
+    at = bench_behind(kafka, engine, topic_prefix, tmp_path, engine.port)
     done = threading.Event()
 
     def feed() -> None:
@@ -130,7 +130,7 @@ def test_with_full_batches_under_load(kafka: Broker, engine: EngineServer, topic
 def test_a_second_signal_ends_it_where_it_stands(
     tansu: Broker, engine: EngineServer, gateway: Gateway, topic_prefix: str, tmp_path: Path
 ) -> None:
-    at = bench(tansu, engine, topic_prefix, tmp_path, gateway.port)
+    at = bench_behind(tansu, engine, topic_prefix, tmp_path, gateway.port)
     with closing(at.start()) as process:
         process.ready()
         gateway.fault = Fault.HANGS
@@ -144,7 +144,7 @@ def test_a_second_signal_ends_it_where_it_stands(
 
 @pytest.mark.kafka
 def test_in_the_middle_of_a_rebalance(kafka: Broker, engine: EngineServer, topic_prefix: str, tmp_path: Path) -> None:
-    at = bench(kafka, engine, topic_prefix, tmp_path, engine.port)
+    at = bench_behind(kafka, engine, topic_prefix, tmp_path, engine.port)
     one, two = at.start(), None
     with closing(one):
         at.feed.good(50)
@@ -161,7 +161,7 @@ def test_in_the_middle_of_a_rebalance(kafka: Broker, engine: EngineServer, topic
 @pytest.mark.kafka
 def test_while_the_broker_is_away(engine: EngineServer, topic_prefix: str, tmp_path: Path) -> None:
     with closing(KafkaCluster(tmp_path / "kafka", 1)) as cluster:
-        at = bench(cluster, engine, topic_prefix, tmp_path, engine.port)
+        at = bench_behind(cluster, engine, topic_prefix, tmp_path, engine.port)
         with closing(at.start(batch_age_s=30.0)) as process:
             process.ready()
             at.feed.good(50)

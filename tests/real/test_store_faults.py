@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,19 +15,10 @@ import psutil
 import pytest
 
 from tests.brokers import Broker
-from tests.brokers.process import free_ports
 from tests.engine import EngineServer
 from tests.gateway import Fault, Gateway
-from tests.ingest_process import (
-    GPUS,
-    Feed,
-    IngestProcess,
-    Table,
-    make_topics,
-    migrated,
-    settings_for,
-    store_settings,
-)
+from tests.ingest_bench import HALTED, Bench, bench_behind
+from tests.ingest_process import GPUS, IngestProcess, migrated, store_settings
 from tests.real.up import warpmeter
 from tests.wait import until
 from warpmeter import store, wire
@@ -36,10 +27,9 @@ from warpmeter.consumers.sink import Away, Broken, Landed, Result, codes
 from warpmeter.consumers.sink.clickhouse import ClickHouse
 from warpmeter.consumers.span import Span
 from warpmeter.schemas.generated import gpu_samples_pb2
-from warpmeter.settings import Metrics, Settings, Store
+from warpmeter.settings import Settings, Store
 
 pytestmark = pytest.mark.timeout(200)
-HALTED: Final = 78
 NAME: Final = "warpmeter.gpu-samples"
 LIFE: Final = "3f0c9f0e-4c1c-4d7a-9d65-0b5a0f3c2f11"
 
@@ -63,34 +53,16 @@ def do(engine: EngineServer, *statements: str) -> None:
             client.command(statement)
 
 
-@dataclass
-class Bench:
-    """One test's corner: ingest through the gateway, topics, hosts and group of its own."""
-
-    settings: Settings
-    feed: Feed
-    table: Table
-    log: Path
-
-    def start(self, **ingest: Any) -> IngestProcess:
-        return IngestProcess(replace(self.settings, ingest=replace(self.settings.ingest, **ingest)), self.log)
-
-    def once(self) -> None:
-        """Every row is in once, in the raw table and in the rollup."""
-        assert (self.table.rows(), self.table.distinct()) == (self.feed.sent, self.feed.sent)
-        until(lambda: self.table.rolled_up() >= self.feed.sent, "the rows to be rolled up")
-        assert self.table.rolled_up() == self.feed.sent
-
-    def status(self) -> tuple[dict[str, Any], float]:
-        """What `warpmeter status --json` prints, and how long it took, seconds."""
-        begun = time.monotonic()
-        line = warpmeter("status", "--json", "--data", str(self.log.parent / "no-up"))
-        done = subprocess.run(
-            line, env={**os.environ, **_environment(self.settings)}, capture_output=True, text=True, timeout=60
-        )
-        assert done.returncode in (0, 1), done.stderr
-        assert "Traceback" not in done.stderr
-        return dict(json.loads(done.stdout)), time.monotonic() - begun
+def status(at: Bench) -> tuple[dict[str, Any], float]:
+    """What `warpmeter status --json` prints, and how long it took, seconds."""
+    begun = time.monotonic()
+    line = warpmeter("status", "--json", "--data", str(at.log.parent / "no-up"))
+    done = subprocess.run(
+        line, env={**os.environ, **_environment(at.settings)}, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode in (0, 1), done.stderr
+    assert "Traceback" not in done.stderr
+    return dict(json.loads(done.stdout)), time.monotonic() - begun
 
 
 def _environment(settings: Settings) -> dict[str, str]:
@@ -106,24 +78,14 @@ def _environment(settings: Settings) -> dict[str, str]:
     return {f"WARPMETER_{name}": value for name, value in named.items()}
 
 
-def bench(broker: Broker, engine: EngineServer, prefix: str, folder: Path, port: int) -> Bench:
-    """Ingest into the engine behind `port`."""
-    found = settings_for(broker, engine, prefix, folder)
-    behind = replace(found.store, dsn=found.store.dsn.replace(str(engine.port), str(port)))
-    named = replace(found.agent, host=prefix)
-    settings = replace(found, store=behind, agent=named, metrics=Metrics(ingest_port=free_ports(1)[0]))
-    make_topics(settings)
-    return Bench(settings, Feed(settings, prefix), Table(engine, prefix), folder / "ingest.log")
-
-
 @pytest.fixture
 def embedded_at(tansu: Broker, engine: EngineServer, gateway: Gateway, topic_prefix: str, tmp_path: Path) -> Bench:
-    return bench(tansu, engine, topic_prefix, tmp_path, gateway.port)
+    return bench_behind(tansu, engine, topic_prefix, tmp_path, gateway.port)
 
 
 @pytest.fixture
 def at(broker: Broker, engine: EngineServer, gateway: Gateway, topic_prefix: str, tmp_path: Path) -> Bench:
-    return bench(broker, engine, topic_prefix, tmp_path, gateway.port)
+    return bench_behind(broker, engine, topic_prefix, tmp_path, gateway.port)
 
 
 PARTS: Final = "parts_to_throw_insert = 1, parts_to_delay_insert = 1"
@@ -150,7 +112,7 @@ def test_what_passes_pauses_ingest_and_all_lands_once_after_it(
         do(engine, "SYSTEM STOP MERGES gpu_samples", f"ALTER TABLE gpu_samples MODIFY SETTING {PARTS}")
         try:
             _fed_while_refused(at, process, "Too many parts")
-            report, _ = at.status()
+            report, _ = status(at)
         finally:
             do(engine, "ALTER TABLE gpu_samples RESET SETTING parts_to_throw_insert, parts_to_delay_insert")
             do(engine, "SYSTEM START MERGES gpu_samples")
@@ -266,7 +228,7 @@ def test_rights_that_lack_never_pass(engine: EngineServer) -> None:
 def test_a_wrong_password_halts_and_says_so(
     tansu: Broker, engine: EngineServer, topic_prefix: str, tmp_path: Path
 ) -> None:
-    at = bench(tansu, engine, topic_prefix, tmp_path, engine.port)
+    at = bench_behind(tansu, engine, topic_prefix, tmp_path, engine.port)
     wrong = replace(
         at.settings, store=replace(at.settings.store, dsn=f"http://warpmeter_writer:x@127.0.0.1:{engine.port}")
     )
@@ -348,11 +310,11 @@ def test_status_answers_soon_when_store_or_broker_do_not(embedded_at: Bench, gat
     at.feed.good(20)
     with closing(at.start()) as process:
         at.table.reaches(at.feed.sent, process)
-        until(lambda: not at.status()[0]["pending"], "the spans to be settled")
+        until(lambda: not status(at)[0]["pending"], "the spans to be settled")
         gateway.close()
         at.feed.good(30)
         until(lambda: "cannot insert now" in process.said(), "the outage to be noticed")
-        report, _ = at.status()
+        report, _ = status(at)
         assert [row["lag_messages"] for row in report["lag"] if row["lag_messages"]]
         assert sum(row["lag_messages"] for row in report["lag"]) <= 30  # what landed before is known without the store
         assert any("store: cannot reach ClickHouse" in why for why in report["problems"])
@@ -365,7 +327,7 @@ def test_status_answers_soon_when_store_or_broker_do_not(embedded_at: Bench, gat
             store=Store(dsn=f"http://127.0.0.1:{port}"),
             kafka=replace(at.settings.kafka, bootstrap_servers=f"127.0.0.1:{port}"),
         )
-        report, took_s = replace(at, settings=away).status()
+        report, took_s = status(replace(at, settings=away))
     assert took_s < 60
     assert {why.split(":")[0].split(" ")[0] for why in report["problems"]} >= {"store", "broker"}
 
@@ -374,7 +336,7 @@ def test_status_answers_soon_when_store_or_broker_do_not(embedded_at: Bench, gat
 def test_inserts_of_thirty_seconds_keep_the_group_and_the_memory(
     kafka: Broker, engine: EngineServer, topic_prefix: str, tmp_path: Path
 ) -> None:
-    at = bench(kafka, engine, topic_prefix, tmp_path, engine.port)
+    at = bench_behind(kafka, engine, topic_prefix, tmp_path, engine.port)
     slow = " + ".join(f"sleep({3 - number / 100})" for number in range(10))
     with closing(at.start(budget_bytes=2 << 20, batch_bytes=1 << 20, session_timeout_s=6.0)) as process:
         at.feed.good(20)
@@ -383,10 +345,10 @@ def test_inserts_of_thirty_seconds_keep_the_group_and_the_memory(
         do(engine, f"CREATE MATERIALIZED VIEW slow_mv TO slow AS SELECT toUInt8({slow}) AS x FROM gpu_samples")
         try:
             at.feed.good(20)
-            until(lambda: (at.status()[0]["ingest"] or {}).get("state") == "slow", "status to say that it is slow")
+            until(lambda: (status(at)[0]["ingest"] or {}).get("state") == "slow", "status to say that it is slow")
             before = psutil.Process(process.process.pid).memory_info().rss
             at.feed.good(300, rows=200)
-            report, _ = at.status()
+            report, _ = status(at)
             assert sum(row["lag_messages"] for row in report["lag"]) > 0, report
             do(engine, "DROP VIEW slow_mv SYNC")
             assert report["pending"]

@@ -60,6 +60,13 @@ def told(site: TestClient, path: str, expected: int = 200, /, **asked: Any) -> A
     return answer.json()
 
 
+def one_chart(site: TestClient, /, **asked: Any) -> dict[str, Any]:
+    """The answer for one metric, with what holds of all of an answer."""
+    answer: dict[str, Any] = told(site, "/series", **asked)
+    (chart,) = answer.pop("charts")
+    return {**answer, **chart}
+
+
 def over(world: World, **more: Any) -> dict[str, Any]:
     return {"since": iso(world.since), "until": iso(world.until), **more}
 
@@ -114,7 +121,7 @@ def test_series_of_gpus_are_those_of_their_samples(  # noqa: PLR0913 - what it i
     site: TestClient, shared_tables: Client, world: World, step: int, length: int, name: str, by: str
 ) -> None:
     asked = {"since": iso(world.until - length), "until": iso(world.until), "step": step}
-    chart = told(site, "/series", metric=name, by=by, top=100, **asked)
+    chart = one_chart(site, metric=name, by=by, top=100, **asked)
     near(drawn(chart), plainly(shared_tables, named(name, "gpu-samples"), by, asked))
     assert chart["tier"] == ("raw" if step < 60 else "hour" if step == 3600 else "minute")
     assert chart["total"] == len(chart["series"])
@@ -138,15 +145,31 @@ def test_any_metric_has_its_series(
 
 
 def _has_its_series(site: TestClient, client: Client, asked: Mapping[str, Any], metric: Metric, by: str) -> None:
-    chart = told(site, "/series", metric=metric.name, by=by, topic=metric.topic, top=100, **asked)
+    chart = one_chart(site, metric=metric.name, by=by, topic=metric.topic, top=100, **asked)
     near(drawn(chart), plainly(client, metric, by, asked))
     assert (chart["metric"], chart["unit"], chart["topic"]) == (metric.name, metric.unit, metric.topic)
 
 
+def test_several_metrics_at_once_are_what_each_is_alone(site: TestClient, world: World) -> None:
+    for by, metrics in (
+        ("gpu", ["power_watts", "gpu_util", "sm_clock_max_hertz", "fp16_active", "tensor_active"]),
+        ("host", ["cpu_util", "rx_bytes_per_s", "files_open", "power_watts", "mem_total_bytes"]),
+        ("device", ["rx_bytes_per_s", "busy"]), ("fleet", ["tensor_active", "gpu_util", "fp16_active"]),
+        ("job", ["sm_active", "power_watts"]),
+    ):  # fmt: skip
+        for step, length in STEPS:
+            asked = {"since": iso(world.until - length), "until": iso(world.until), "step": step, "by": by, "top": 2}
+            answer = told(site, "/series", metric=[*metrics, metrics[0]], **asked)
+            assert [chart["metric"] for chart in answer["charts"]] == metrics
+            for chart in answer["charts"]:
+                alone = told(site, "/series", metric=chart["metric"], **asked)
+                assert alone == {**answer, "charts": [chart]}
+
+
 def test_rates_of_devices_add_up_over_a_host(site: TestClient, world: World) -> None:
     asked = over(world, metric="rx_bytes_per_s", step=600)
-    alone = drawn(told(site, "/series", by="device", host="cow", **asked))
-    whole = drawn(told(site, "/series", by="host", host="cow", kind="nic", **asked))
+    alone = drawn(one_chart(site, by="device", host="cow", **asked))
+    whole = drawn(one_chart(site, by="host", host="cow", kind="nic", **asked))
     for at, value in whole["cow"].items():
         assert value == pytest.approx(sum(line[at] for line in alone.values()))
 
@@ -160,22 +183,22 @@ def test_a_series_is_narrowed_to_a_host_a_gpu_a_job(site: TestClient, shared_tab
         ({"job": LONE}, "host LIKE 'räck%' AND gpu = 1"),
         ({"job": ODD_JOB}, "host != 'cow'"),
     ):
-        chart = told(site, "/series", metric="sm_active", by="gpu", **narrowed, **asked)
+        chart = one_chart(site, metric="sm_active", by="gpu", **narrowed, **asked)
         near(drawn(chart), plainly(shared_tables, metric, "gpu", asked, where))
-    one = told(site, "/series", metric="temperature_celsius", by="job", job=ODD_JOB, **asked)
+    one = one_chart(site, metric="temperature_celsius", by="job", job=ODD_JOB, **asked)
     assert [line["key"] for line in one["series"]] == [ODD_JOB]
 
 
 def test_a_job_is_looked_at_only_while_it_ran(site: TestClient, world: World) -> None:
     asked = over(world, metric="gpu_util", step=60, by="gpu", job=LOST)
-    line = told(site, "/series", **asked)["series"][0]
+    line = one_chart(site, **asked)["series"][0]
     ended = (world.until - 300 - world.since) // 60
     assert all(value is not None for value in line["values"][:ended])
     assert line["values"][ended + 1 :] == [None] * (len(line["values"]) - ended - 1)
 
 
 def test_zero_is_not_unknown(site: TestClient, world: World) -> None:
-    chart = told(site, "/series", metric="tensor_active", by="gpu", top=100, **over(world, step=60))
+    chart = one_chart(site, metric="tensor_active", by="gpu", top=100, **over(world, step=60))
     lines = {line["uuid"]: line["values"] for line in chart["series"]}
     assert set(lines["GPU-00"]) == {0}
     assert set(lines["GPU-11"]) == {None}
@@ -203,16 +226,16 @@ def test_the_heatmap_is_that_of_the_samples(
 def test_a_window_begins_with_a_whole_step_and_ends_with_one(site: TestClient, world: World) -> None:
     asked = {"metric": "gpu_util", "by": "host", "step": 300}
     since, until = world.since // 300 * 300 + 1750, world.since // 300 * 300 + 2400
-    chart = told(site, "/series", since=iso(since), until=iso(until), **asked)
+    chart = one_chart(site, since=iso(since), until=iso(until), **asked)
     assert (chart["times"][0], chart["times"][-1]) == (until - 900, until - 300)
-    later = told(site, "/series", since=iso(since), until=iso(until + 1), **asked)
+    later = one_chart(site, since=iso(since), until=iso(until + 1), **asked)
     assert later["times"][-1] == until
     assert all(len(line["values"]) == len(later["times"]) for line in later["series"])
 
 
 def test_the_top_series_are_those_with_the_highest_means(site: TestClient, world: World) -> None:
     asked = over(world, metric="mem_total_bytes", by="host", topic="host-samples", step=60)
-    chart = told(site, "/series", top=2, **asked)
+    chart = one_chart(site, top=2, **asked)
     assert [line["host"] for line in chart["series"]] == ["cow", ODD_HOST]
     assert chart["total"] == 3
     assert chart["series"][0]["mean"] == 3000 << 20
@@ -427,6 +450,7 @@ def test_what_is_not_there_is_named(site: TestClient, path: str, loc: list[str])
         ("/series?metric=gpu_util&by=device", "metric"), ("/series?metric=gpu_util&by=nope", "by"),
         ("/series?metric=gpu_util&topic=host-samples", "metric"), ("/series?metric=gpu_util&top=100000", "top"),
         ("/series?metric=fp16_active&by=job", "metric"), ("/series?metric=gpu_util&by=job&gpu=1", "gpu"),
+        ("/series?metric=gpu_util&metric=nope", "metric"), (f"/series?{'metric=gpu_util&' * 21}", "metric"),
         ("/heatmap?metric=cpu_util", "metric"), ("/heatmap?step=90", "step"), ("/heatmap?since=-9d&step=60", "step"),
         ("/heatmap?since=soon", "since"), ("/heatmap?until=-2h", "until"), ("/heatmap?since=1970-01-01", "since"),
         ("/hosts?sort=spark", "sort"), ("/hosts?limit=0", "limit"), ("/hosts?limit=100000", "limit"),
@@ -445,9 +469,9 @@ def test_what_cannot_be_asked_is_refused_and_the_field_named(site: TestClient, p
 HOST, JOB = quote(ODD_HOST, safe=""), quote(ODD_JOB, safe="")
 ALL: Mapping[str, type[BaseModel]] = {
     "/fleet/statistics": fleet.Statistics, "/fleet/states": fleet.States, "/fleet/states?gpus=true": fleet.States,
-    "/series?metric=gpu_util": fleet.Chart, "/series?metric=gpu_util&since=-10m": fleet.Chart,
-    "/series?metric=cpu_util&by=host": fleet.Chart, "/series?metric=rx_bytes_per_s&by=device": fleet.Chart,
-    "/series?metric=gpu_util&by=job": fleet.Chart, "/heatmap": fleet.Heat, "/heatmap?since=-10m": fleet.Heat,
+    "/series?metric=gpu_util": fleet.Charts, "/series?metric=gpu_util&since=-10m": fleet.Charts,
+    "/series?metric=cpu_util&by=host": fleet.Charts, "/series?metric=rx_bytes_per_s&by=device": fleet.Charts,
+    "/series?metric=gpu_util&by=job": fleet.Charts, "/heatmap": fleet.Heat, "/heatmap?since=-10m": fleet.Heat,
     "/heatmap?since=-20d": fleet.Heat, "/hosts": hosts.Hosts, "/gpus": gpus.Gpus, "/jobs": jobs.Jobs,
 }  # fmt: skip
 OF_ONE: Mapping[str, type[BaseModel]] = {
@@ -475,7 +499,7 @@ def test_an_empty_store_has_empty_answers(own_tables: Client, empty: Store) -> N
         for path, model in ALL.items():
             model.model_validate(told(site, path), strict=True)
         assert told(site, "/hosts")["total"] == 0
-        assert told(site, "/series?metric=gpu_util")["series"] == []
+        assert told(site, "/series?metric=gpu_util")["charts"][0]["series"] == []
         for path in OF_ONE:
             told(site, path, 404)
 

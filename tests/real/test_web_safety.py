@@ -1,8 +1,9 @@
 """Who may do what through the API: every endpoint behind the same gate, and a console that only reads."""
 
+import asyncio
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +13,11 @@ import pytest
 from fastapi.testclient import TestClient
 from httpx import Response
 
-from tests.engine import DATABASE, TOKEN, WRITER, EngineServer
+from tests.engine import DATABASE, EngineServer
+from tests.ingest_process import migrated
 from tests.web import HERE, visitor
-from warpmeter import migrate
 from warpmeter.queries import every
 from warpmeter.settings import Settings, Store, Token, Web
-from warpmeter.store import connect
 from warpmeter.web.app import api_app
 
 ANN = Token("ann", "operator", "operator-of-this-test")
@@ -31,11 +31,8 @@ OPEN = ("/api/v1/health",)
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """All tables, empty, behind HTTP, for somebody who may only read."""
-    server = EngineServer(tmp_path_factory.mktemp("web") / "engine")
-    with closing(server):
-        writing = Store(dsn=f"http://{WRITER}:{TOKEN}@127.0.0.1:{server.port}", database=DATABASE)
-        with connect(writing, database="default") as client:
-            migrate.apply(client, writing)
+    with closing(EngineServer(tmp_path_factory.mktemp("web") / "engine")) as server:
+        migrated(server)
         yield Store(dsn=server.url, database=DATABASE)
 
 
@@ -238,6 +235,23 @@ def test_what_nobody_expected_is_a_line_in_the_log_and_says_no_more(
     assert "a secret of the process" in said.out + said.err
 
 
+def test_who_leaves_while_they_say_what_they_want_is_nobodys_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    scope = {
+        "type": "http", "method": "POST", "path": "/login", "query_string": b"", "headers": [(b"host", b"127.0.0.1")],
+        "scheme": "http", "http_version": "1.1", "root_path": "", "client": ("127.0.0.1", 1), "server": ("x", 80),
+    }  # fmt: skip
+    said: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        said.append(message)
+
+    asyncio.run(api_app(Settings(web=GUARDED))(scope, receive, send))
+    assert (said, "".join(capsys.readouterr())) == ([], "")
+
+
 def test_who_did_what_is_in_the_log_and_no_token_is(engine: Store, capsys: pytest.CaptureFixture[str]) -> None:
     client = visitor(Settings(store=engine, web=GUARDED))
     client.post("/api/v1/sql", json={"sql": "SELECT 'of ann'"}, headers=AS_ANN)
@@ -247,7 +261,7 @@ def test_who_did_what_is_in_the_log_and_no_token_is(engine: Store, capsys: pytes
     said = "".join(capsys.readouterr())
     assert re.search(r"audit .*action=sql .*of ann.*who=ann", said)
     assert re.search(r"audit .*action=request .*path=/api/v1/sql .*status=403 .*who=bob", said)
-    assert re.search(r"audit .*action=login .*who=ann", said)
+    assert re.search(r"audit .*action=login .*by=token .*who=ann", said)
     for secret in (ANN.token, BOB.token, "a wrong token", client.cookies["warpmeter_session"]):
         assert secret not in said
 

@@ -225,6 +225,22 @@ def test_what_a_browser_has_is_not_sent_again(site: TestClient) -> None:
     assert site.get(path, params={"until_ns": 2_000}).headers["etag"] != first.headers["etag"]
 
 
+@pytest.mark.parametrize("what", ["", "/lanes", "/range", "/search", "/event"])
+def test_a_load_that_nobody_knows_is_not_there(site: TestClient, what: str) -> None:
+    about = told(site, "linked", "/lanes")
+    asked = {"until_ns": 1_000, "q": "x", "lane": 0, "start_ns": 0}
+    for capture, process, load in (
+        ("nobody's/capture", about["process"], about["load"]),
+        ("linked", "no process", about["load"]),
+        ("linked", about["process"], "no load"),
+    ):
+        answer = site.get(
+            f"/api/v1/traces/{capture}/timeline{what}", params={"process": process, "load": load, **asked}
+        )
+        assert (answer.status_code, "/lanes" in answer.text) == (404, True)
+        assert "immutable" not in answer.headers.get("cache-control", "")
+
+
 def test_what_is_not_there_or_makes_no_sense(site: TestClient) -> None:
     assert "rank 9 of capture 'linked'" in told(site, "linked", "/lanes", 404, rank=9)["detail"][0]["msg"]
     told(site, "nobody's/capture", "/lanes", 404)

@@ -2,11 +2,13 @@
 
 import json
 import re
+import resource
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
+from socket import create_connection
 
 import httpx
 import pytest
@@ -82,6 +84,52 @@ def test_no_page_of_another_site_opens_the_socket(page: WebProcess) -> None:
         assert socket.recv(30)
         gauge = "warpmeter_web_websockets 1.0"
         until(lambda: gauge in httpx.get(f"http://127.0.0.1:{page.metrics}/metrics").text, "the socket to be counted")
+
+
+def test_who_opens_a_connection_and_does_not_come_to_ask_is_let_go(page: WebProcess) -> None:
+    half = b"GET /api/v1/queries HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half"
+    body = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\ntoken="
+    with ExitStack() as opened:
+        made = (opened.enter_context(create_connection(("127.0.0.1", page.port), 60)) for _ in range(4))
+        silent, slow, again, long = made
+        slow.sendall(half)
+        long.sendall(body)
+        again.sendall(b"GET /login HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" + half)
+        assert again.recv(4096).startswith(b"HTTP/1.1 303")
+        for connection in (silent, slow, again, long):
+            while connection.recv(4096):
+                pass
+
+
+def test_head_is_answered_for_pages_too(page: WebProcess) -> None:
+    with httpx.Client(base_url=page.url, headers=HTML) as client:  # one connection: no body may be left in it
+        for path, status in (
+            ("/", 200),
+            ("/hosts", 200),
+            ("/host/a%2Fb", 200),
+            ("/nowhere", 404),
+            ("/api/v1/session", 200),
+        ):
+            answer = client.head(path)
+            assert (answer.status_code, answer.content) == (status, b""), path
+
+
+def test_a_store_that_is_away_is_a_line_in_the_log_and_not_one_a_request(page: WebProcess) -> None:
+    for _ in range(5):
+        assert httpx.get(f"{page.url}/api/v1/hosts").status_code == 503
+    told = [line for line in page.said if line["level"] == "warning" and "refused" not in line["event"]]
+    assert 0 < len(told) < 5, told
+    assert {line["event"] for line in told} == {"the store does not answer"}
+
+
+def test_one_address_cannot_take_all_connections(tmp_path: Path) -> None:
+    with ExitStack() as opened:
+        process = opened.enter_context(closing(WebProcess(tmp_path)))
+        resource.prlimit(process.process.pid, resource.RLIMIT_NOFILE, (400, 400))  # so 200 connections
+        process.ready()
+        for _ in range(250):
+            opened.enter_context(create_connection(("127.0.0.1", process.port), 60, ("127.0.0.2", 0)))
+        assert httpx.get(f"{process.url}/login").status_code == 303
 
 
 def test_what_is_asked_is_counted_by_route(page: WebProcess) -> None:

@@ -233,6 +233,7 @@ def test_tokens_of_the_page_come_from_a_file_or_a_variable_and_are_masked(monkey
     [
         ('[[web.tokens]]\nname = "ann"\n', "token, or token_file"),
         ('[[web.tokens]]\nname = "ann"\ntoken = "short"\n', "too short"),
+        ('[[web.tokens]]\nname = "ann"\ntoken = "0123456789äöüßéà"\n', "no header carries"),
         ('[[web.tokens]]\nname = "a b"\ntoken = "0123456789abcdef"\n', "name"),
         (TOKEN + TOKEN, "name of its own"),
         ('[[web.tokens]]\nname = "ann"\nrole = "root"\ntoken = "0123456789abcdef"\n', "viewer"),

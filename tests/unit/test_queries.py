@@ -3,6 +3,7 @@
 import pytest
 
 from warpmeter import queries
+from warpmeter.cli.asking import shown
 from warpmeter.queries import Parameter, QueryError
 
 TEXT = """-- Who is it? More words
@@ -99,3 +100,13 @@ def test_what_follows_from_a_metric_is_filled_in() -> None:
     }
     with pytest.raises(QueryError, match=r"GPUs have no metric watts; they have gpu_util, .*power_watts"):
         query.values({"metric": "watts"})
+
+
+def test_a_query_is_shown_with_each_value_that_it_takes() -> None:
+    told = shown(queries.get("series_host"), {"host_metric": "cpu_util", "since": "2026-01-01 00:00:00"}).splitlines()
+    assert {"-- param_since=2026-01-01 00:00:00", "-- param_metric_sum=cpu_util_permille_sum"} < set(told)
+    assert "\n".join(told).endswith(queries.get("series_host").sql)
+
+
+def test_a_query_that_is_not_given_what_it_needs_is_shown_without_values() -> None:
+    assert "param_" not in shown(queries.get("job_ranks"), {})

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from clickhouse_connect.driver.exceptions import DatabaseError
+from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 from confluent_kafka import KafkaError, KafkaException
 
 from warpmeter import bus, store
@@ -47,6 +47,23 @@ def test_a_database_that_is_not_there_says_migrate() -> None:
     broken = classified("host_samples", 81, str(error))
     assert isinstance(broken, Broken)
     assert "run `warpmeter migrate`" in broken.why
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("Error HTTPConnectionPool(host='a', port=8123): Read timed out. (read timeout=15) executing HTTP request",
+         "ClickHouse at a:8123 does not answer in time"),
+        ("Error ('Connection aborted.', RemoteDisconnected('Remote end closed')) executing HTTP request",
+         "ClickHouse cut the connection"),
+        ("Received ClickHouse exception, code: 60, server response: Code: 60. DB::Exception: No. (for url http://a)",
+         "Code: 60. DB::Exception: No."),
+    ],
+)  # fmt: skip
+def test_what_is_the_matter_with_the_store_is_said_without_a_librarys_words(said: str, told: str) -> None:
+    found = store.reason(OperationalError(said))
+    assert told in found
+    assert not [word for word in ("Pool", "Error", "attempt", "http", "Received", "Remote") if word in found]
 
 
 def test_a_topics_lag_names_its_worst_partition() -> None:

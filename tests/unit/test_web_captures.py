@@ -6,11 +6,14 @@ from typing import Any
 import fsspec
 import pytest
 
-from warpmeter.captures.asking import request
+from warpmeter.captures.asking import NotTakenError, request
+from warpmeter.captures.progress import Progress
 from warpmeter.captures.ranks import Event
+from warpmeter.captures.stored import events
 from warpmeter.settings import Settings, Traces
 from warpmeter.web.captures.heard import Captures, Known, processes
 from warpmeter.web.captures.live import ROUNDS, Heard, Live
+from warpmeter.web.captures.looking import Looked, Looking
 from warpmeter.web.store.reads import Reads
 from warpmeter.web.traces.files import NoFileError, NoRangeError, asked, stored
 
@@ -41,6 +44,7 @@ def test_what_is_in_the_store_is_read_in_parts(tmp_path: Path) -> None:
         found = stored(Traces(url=str(tmp_path / "traces")), url, "5u")
         assert (found.size, found.name, found.etag) == (10, "a.json.gz", '"5u"')
         assert b"".join(found.read(3, 7)) == b"34567"
+    assert stored(Traces(url=str(tmp_path / "traces")), str(file), 'no\r\nsum: "').etag == ""
 
 
 def test_nothing_beyond_the_store_is_read(tmp_path: Path) -> None:
@@ -49,9 +53,13 @@ def test_nothing_beyond_the_store_is_read(tmp_path: Path) -> None:
     secret.write_bytes(b"secret")
     (store / "link").symlink_to(secret)
     (store / "folder").symlink_to(tmp_path)
+    (store / "circle").symlink_to(store / "circle")
+    (store / "two\nlines").write_bytes(b"x")
     for url in (
         str(secret), f"{store}/../traces-of-others", f"{store}/link", f"{store}/folder/traces-of-others",
         f"file://{secret}", "memory://traces/a", "/etc/passwd", str(store), "http://127.0.0.1/x",
+        f"{store}/circle", f"{store}/circle/a", f"{store}/nul\0", f"{store}/two\nlines", "http://[", "",
+        f"{store}/{'x' * 300}",
     ):  # fmt: skip
         with pytest.raises(NoFileError):
             stored(Traces(url=str(store)), url)
@@ -160,3 +168,36 @@ def test_of_an_endless_capture_the_latest_rounds_are_kept() -> None:
         heard.take(Event(capture_id="c", sequence=number, state="seen", host="h", pid=1))
     kept = [event.sequence for event in heard.events()]
     assert kept == [0, *range(2 * ROUNDS, 3 * ROUNDS)]
+
+
+def in_the_store(state: str) -> dict[str, Any]:
+    """A process with a trace, as the query capture_states has it."""
+    nothing = dict.fromkeys(("start_at", "traced_from", "traced_until", "raw_bytes", "slowdown_permille"))
+    about = {"sequence": 1, "host": "h", "pid": 7, "rank": 0, "job_id": "j", "state": state, "reason": "", "why": ""}
+    return {**about, **nothing, "url": "/t/a.json.gz", "bytes": 5, "sha256": "5u"}
+
+
+@pytest.mark.parametrize("state", ["captured", "analysed", "failed"])
+def test_a_trace_is_known_from_the_store_alone_analysed_or_not(state: str) -> None:
+    progress = Progress("c")
+    for event in events("c", None, [in_the_store(state)]):
+        progress.hear(event)
+    (trace,) = progress.captured
+    assert (trace.url, trace.bytes, trace.sha256) == ("/t/a.json.gz", 5, "5u")
+    assert processes(progress)[0]["stored"]
+
+
+class Away(Looking):
+    """Asks agents over a bus that is away."""
+
+    def _look(self, job_id: str) -> Looked:
+        raise NotTakenError(f"nobody takes a question about {job_id}")
+
+
+def test_of_a_question_that_fails_nothing_is_kept(captures: Told) -> None:
+    looking = Away(captures)
+    for job in range(300):
+        with pytest.raises(NotTakenError):
+            looking.at(f"job {job}")
+    kept = [name for name, value in vars(looking).items() if isinstance(value, dict) and value]
+    assert kept == []

@@ -116,6 +116,14 @@ def test_a_session_is_good_until_it_is_over() -> None:
     assert identity.of(seen) == Identified(None, "cookie")
 
 
+@pytest.mark.parametrize("before", ['foo={"a": 1}', "a b=c", "=", "x", 'quoted="a;b', "é=ü", "[]=1", "a=b,c=d"])
+def test_no_other_cookie_hides_a_session(before: str) -> None:
+    identity = Identity(GUARDED)
+    ours = f"{COOKIE}={identity.sessions.begin('bob')}"
+    for cookies in (f"{before}; {ours}", f"{before};{ours}", f"{ours}; {before}"):
+        assert identity.of(request(cookie=cookies)).caller == Caller("bob", "viewer"), cookies
+
+
 def test_a_session_ends_with_its_token_and_holds_none() -> None:
     web = replace(GUARDED, session_secret="s" * 32)
     cookie = Identity(web).sessions.begin("ann")
@@ -157,13 +165,32 @@ def test_nobody_else_says_who_asks() -> None:
     assert identity.of(stranger) == Identified(None, "nobody")
     assert identity.of(request(peer="", x_forwarded_user="ann")).caller is None
     mapped = request(peer="::ffff:10.1.2.3", x_forwarded_user="ann", x_forwarded_groups="ml")
-    assert identity.of(mapped).caller == Caller("ann", "viewer")
+    assert identity.of(mapped).caller == Caller("ann", "viewer", "proxy")
 
 
 def test_a_browsers_own_header_beside_the_proxys_is_not_believed() -> None:
     pairs = [(b"x-forwarded-user", b"root"), (b"X-Forwarded-User", b"ann"), (b"x-forwarded-groups", b"gpu-admins")]
     scope = {"type": "http", "method": "GET", "path": "/", "headers": pairs, "client": ("10.1.2.3", 1)}
     assert Identity(PROXIED).of(asked(scope)) == Identified(None, "proxy")
+
+
+@pytest.mark.parametrize(
+    ("sent", "name"), [("Jürgen Müller".encode(), "Jürgen Müller"), ("Jürgen".encode("latin-1"), "Jürgen")]
+)
+def test_a_proxys_user_is_text(sent: bytes, name: str) -> None:
+    pairs = [(b"x-forwarded-user", sent), (b"x-forwarded-groups", b"ml")]
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": pairs, "client": ("10.1.2.3", 1)}
+    assert Identity(PROXIED).of(asked(scope)).caller == Caller(name, "viewer", "proxy")
+
+
+def test_a_proxys_user_is_not_the_token_of_that_name() -> None:
+    identity = Identity(replace(PROXIED, tokens=(ANN, BOB)))
+    from_proxy = identity.of(request(peer="10.1.2.3", x_forwarded_user="ann", x_forwarded_groups="gpu-admins")).caller
+    with_token = identity.of(request(authorization=f"Bearer {ANN.token}")).caller
+    assert from_proxy is not None
+    assert with_token is not None
+    assert from_proxy.key != with_token.key
+    assert identity.sessions.csrf(from_proxy) != identity.sessions.csrf(with_token)
 
 
 def test_the_address_of_a_caller_is_what_a_trusted_proxy_saw() -> None:
@@ -182,6 +209,9 @@ def test_a_token_comes_from_its_file(tmp_path: Path) -> None:
         Identity(Web(tokens=(Token("ci", token_file=file),)))
     file.write_bytes(b"\xff" * 40)
     with pytest.raises(TokenError, match="no text"):
+        Identity(Web(tokens=(Token("ci", token_file=file),)))
+    file.write_text("ä" * 20)
+    with pytest.raises(TokenError, match="no header carries"):
         Identity(Web(tokens=(Token("ci", token_file=file),)))
     with pytest.raises(TokenError, match="No such file"):
         Identity(Web(tokens=(Token("ci", token_file=tmp_path / "none"),)))
@@ -237,10 +267,16 @@ def test_a_page_may_run_files_of_ours_and_its_own_scripts_alone() -> None:
         "EXPLAIN SELECT 1",
         "DESCRIBE gpus",
         "SELECT name FROM system.settings",
+        "SELECT * FROM `system` . settings",
+        "SELECT 'settings', $$ SETTINGS $$, `settings`, \"settings\" /* SETTINGS a = 1 */ -- settings\nFROM t",
+        "SELECT 'it''s \\' SETTINGS a = 1'",
+        "SHOW SETTINGS",
+        "SHOW CHANGED SETTINGS ILIKE '%mem%'",
+        "\ufeffSELECT 1",
     ],
 )
 def test_the_console_takes_what_reads(sql: str) -> None:
-    assert checked(sql) == sql.rstrip("; \n")
+    assert checked(sql) == sql.lstrip("\ufeff").rstrip("; \n")
 
 
 @pytest.mark.parametrize(
@@ -254,6 +290,15 @@ def test_the_console_takes_what_reads(sql: str) -> None:
         "SELECT 1 SETTINGS max_execution_time = 0",
         "SELECT 1 SETTINGS/**/max_memory_usage = 0",
         "SELECT 1.SETTINGS max_memory_usage = 0",
+        "SELECT '' SETTINGS max_memory_usage = 0",
+        "SELECT '\\'' SETTINGS max_memory_usage = 0 --'",
+        "SELECT 'a' /* ' */ SETTINGS max_memory_usage = 0 -- '",
+        "SELECT $a$ $b$ $a$ SETTINGS max_memory_usage = 0 -- $b$",
+        "SELECT /* /* */ 1 SETTINGS max_memory_usage = 0 -- */",
+        "SHOW SETTINGS SETTINGS max_memory_usage = 0",
+        "SHOW TABLES SETTINGS max_memory_usage = 0",
+        "'SELECT' 1",
+        "SELECT 'no end",
         "SELECT * FROM system.tables\nsettings max_threads = 64",
         "",
         " ; ",

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
 from warpmeter.web.api import (
@@ -23,6 +23,7 @@ from warpmeter.web.api import (
     timeline,
     traces,
 )
+from warpmeter.web.request.lengths import bounded
 
 PREFIX = "/api/v1"
 
@@ -47,7 +48,7 @@ GATE: Final[dict[int | str, dict[str, Any]]] = {
 
 def router() -> APIRouter:
     """All endpoints."""
-    whole = APIRouter(prefix=PREFIX, responses=GATE)
+    whole = APIRouter(prefix=PREFIX, responses=GATE, dependencies=[Depends(bounded)])
     for part in (
         health,
         session,

@@ -98,10 +98,9 @@ def ranks(reads: Asking, answers: Answers, capture: str, sequence: Sequence = 1)
 def breakdown(reads: Asking, answers: Answers, shown: Trace) -> Response:
     """Computation, communication, memory, their overlaps, and idle time by cause, of the chosen ranks together."""
     data, _ = paging.rows(reads, "capture_processes", **shown.parameters())
-    return answers.json({"ranks": len(data), **{name: _sum(data, name) for name in _SUMS}}, lasting=True)
-
-
-_SUMS: Final = tuple(name for name in rows.Breakdown.model_fields if name != "ranks")
+    return answers.json(
+        {"ranks": len(data), **{name: _sum(data, name) for name in rows.Work.model_fields}}, lasting=True
+    )
 
 
 def _sum(data: list[dict[str, Any]], name: str) -> float | None:

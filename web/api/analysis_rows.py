@@ -33,12 +33,34 @@ class CapturesAnalysed(BaseModel):
     next: int | None
 
 
-class Rank(BaseModel):
-    """A rank's trace: what its GPU did in the `span` from its first event to its last, and what idle time waited for.
+class Work(BaseModel):
+    """What GPUs did in the `span` from the first event to the last, and what idle time waited for.
 
     `busy` = `compute` + `exposed_comm` + `exposed_mem`; overlaps count where both ran at once. The parts `idle_…`
     add up to `idle`; they and overlaps of copies are null in what was loaded before they were kept.
     """
+
+    span_seconds: float | None = Field(examples=[1.222847])
+    busy_seconds: float | None
+    idle_seconds: float | None
+    compute_seconds: float | None
+    comm_seconds: float | None
+    mem_seconds: float | None
+    comm_compute_overlap_seconds: float | None
+    mem_compute_overlap_seconds: float | None
+    mem_comm_overlap_seconds: float | None
+    exposed_comm_seconds: float | None
+    exposed_mem_seconds: float | None
+    idle_input_seconds: float | None
+    idle_sync_seconds: float | None
+    idle_allocation_seconds: float | None
+    idle_launching_seconds: float | None
+    idle_device_seconds: float | None
+    idle_unknown_seconds: float | None
+
+
+class Rank(Work):
+    """A rank's trace, and what its GPU did."""
 
     process: str = Field(
         examples=["0"], description="What a load replaces: the rank, or host/rank where it is not told."
@@ -56,24 +78,7 @@ class Rank(BaseModel):
     file: str
     events: int
     gpu_events: int
-    span_seconds: float | None = Field(examples=[1.222847])
-    busy_seconds: float | None
-    idle_seconds: float | None
-    compute_seconds: float | None
-    comm_seconds: float | None
-    mem_seconds: float | None
-    comm_compute_overlap_seconds: float | None
-    mem_compute_overlap_seconds: float | None
-    mem_comm_overlap_seconds: float | None
-    exposed_comm_seconds: float | None
-    exposed_mem_seconds: float | None
     total_seconds: float | None
-    idle_input_seconds: float | None
-    idle_sync_seconds: float | None
-    idle_allocation_seconds: float | None
-    idle_launching_seconds: float | None
-    idle_device_seconds: float | None
-    idle_unknown_seconds: float | None
     launch_matched: int | None
     launch_delay_p50_seconds: float | None
     launch_delay_p99_seconds: float | None
@@ -112,27 +117,10 @@ class Ranks(BaseModel):
     data: list[Rank]
 
 
-class Breakdown(BaseModel):
+class Breakdown(Work):
     """All chosen ranks together: sums over their spans. `ranks` is how many."""
 
     ranks: int
-    span_seconds: float | None
-    busy_seconds: float | None
-    idle_seconds: float | None
-    compute_seconds: float | None
-    comm_seconds: float | None
-    mem_seconds: float | None
-    comm_compute_overlap_seconds: float | None
-    mem_compute_overlap_seconds: float | None
-    mem_comm_overlap_seconds: float | None
-    exposed_comm_seconds: float | None
-    exposed_mem_seconds: float | None
-    idle_input_seconds: float | None
-    idle_sync_seconds: float | None
-    idle_allocation_seconds: float | None
-    idle_launching_seconds: float | None
-    idle_device_seconds: float | None
-    idle_unknown_seconds: float | None
 
 
 class Finding(BaseModel):

@@ -224,7 +224,7 @@ def _wanted(new: New, by: str) -> Wanted:
     )}  # fmt: skip
     return request(
         "start", by, new.capture_id, **same,
-        duration_ms=amounts.milliseconds(new.duration) if new.duration else 0 if new.iterations else 500,
+        duration_ms=amounts.traced_ms(new.duration, new.iterations),
         warmup_s=_seconds(new.warmup), interval_s=_seconds(new.interval), max_seconds=_seconds(new.max_time),
         max_bytes=amounts.size(new.max_bytes) if new.max_bytes else 0,
     )  # fmt: skip

@@ -123,24 +123,36 @@ class Series(BaseModel):
 
 
 class Chart(BaseModel):
-    """Series of a metric over a window, in SI units."""
+    """Series of one metric, in SI units."""
 
     metric: str = Field(examples=["gpu_util"])
     unit: str = Field(examples=["ratio 0-1"])
     topic: str = Field(examples=["gpu-samples"])
-    since: str
-    until: str
-    step_s: int = Field(examples=[60])
     tier: Tier
-    times: list[int] = Field(description="Where each step begins, seconds since the epoch.")
     series: list[Series]
     total: int = Field(description="How many series there were; those with the highest means are in the answer.")
 
 
-@router.get("/series", response_class=Response, responses=told(Chart, named=True, lasting=True))
-def chart(
+class Charts(BaseModel):
+    """Metrics over a window."""
+
+    since: str
+    until: str
+    step_s: int = Field(examples=[60])
+    times: list[int] = Field(description="Where each step begins, seconds since the epoch.")
+    charts: list[Chart] = Field(description="One of each metric, in the order in which they were asked for.")
+
+
+MetricName = Annotated[str, Field(max_length=100)]
+
+
+@router.get("/series", response_class=Response, responses=told(Charts, named=True, lasting=True))
+def charts(
     _: Viewer, reads: Asking, window: Asked, answers: Answers,
-    metric: Annotated[str, Query(max_length=100, description="SI name of a metric.", examples=["gpu_util"])],
+    metric: Annotated[list[MetricName], Query(
+        min_length=1, max_length=20, examples=[["gpu_util", "power_watts"]],
+        description="SI name of a metric; of several at once: `metric=gpu_util&metric=power_watts`.",
+    )],
     by: Annotated[series.By, Query(description="What a series is of.")] = "fleet",
     topic: Annotated[series.Topic | None, Query(description="Whose metric, where several have that name.")] = None,
     host: Annotated[str, Query(max_length=400)] = "",
@@ -150,25 +162,30 @@ def chart(
     kind: Annotated[str, Query(max_length=100, description="nic, rdma, disk, mount, numa, socket.")] = "",
     top: Annotated[int, Query(ge=1, le=1000, description="Series with the highest means.")] = 20,
 ) -> Response:  # fmt: skip
-    """Any metric over time, by fleet, host, GPU, job or device; from samples, minutes or hours as the window allows."""
-    found = series.metric(metric, topic, by, bool(device or kind))
-    plan = series.plan(series.Question(found, by, host, gpu, job, device, kind, top), window)
-    rows, total = paging.rows(reads, plan.query, **plan.given)
-    if not rows:
+    """Metrics over time, by fleet, host, GPU, job or device; from samples, minutes or hours as the window allows."""
+    found = [series.metric(name, topic, by, bool(device or kind)) for name in dict.fromkeys(metric)]
+    asked = [series.Question(each, by, host, gpu, job, device, kind, top) for each in found]
+    plans = [series.plan(each, window) for each in asked]
+    drawn = [_chart(reads, each, plan) for each, plan in zip(asked, plans, strict=True)]
+    if not any(each["series"] for each in drawn):
         _known(reads, host, job)
-    if by == "job" and job:
-        rows = [row | {"key": job, "job_id": job} for row in rows]
-    body = {**_told(found, window, plan.tier), "times": window.times, "series": [_without(row) for row in rows]}
-    return answers.json({**body, "total": max(total, len(rows))}, lasting=window.closed)
+    return answers.json({**_over(window), "times": window.times, "charts": drawn}, lasting=window.closed)
 
 
-def _without(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name != "stored_mean"}
+def _chart(reads: Reads, asked: series.Question, plan: series.Plan) -> dict[str, Any]:
+    rows, total = paging.rows(reads, plan.query, **plan.given)
+    if asked.by == "job" and asked.job:
+        rows = [row | {"key": asked.job, "job_id": asked.job} for row in rows]
+    lines = [{name: value for name, value in row.items() if name != "stored_mean"} for row in rows]
+    return {**_told(asked.metric, plan.tier), "series": lines, "total": max(total, len(rows))}
 
 
-def _told(metric: Metric, window: Window, tier: Tier) -> dict[str, Any]:
-    told = {"metric": metric.name, "unit": metric.unit, "topic": metric.topic, "since": window.since.isoformat()}
-    return {**told, "until": window.until.isoformat(), "step_s": window.step_s, "tier": tier}
+def _told(metric: Metric, tier: Tier) -> dict[str, Any]:
+    return {"metric": metric.name, "unit": metric.unit, "topic": metric.topic, "tier": tier}
+
+
+def _over(window: Window) -> dict[str, Any]:
+    return {"since": window.since.isoformat(), "until": window.until.isoformat(), "step_s": window.step_s}
 
 
 def _known(reads: Reads, host: str, job: str) -> None:
@@ -220,5 +237,5 @@ def heatmap(
         columns = reads.json("heatmap", windows=f"gpu_heatmap_{SUFFIX[tier]}", **given)
     if len(columns) < 300 and not json.loads(columns)["host"]:
         _known(reads, host, job)
-    head = json.dumps({**_told(found, window, tier), "first": window.first})
+    head = json.dumps({**_told(found, tier), **_over(window), "first": window.first})
     return answers.json(head.encode()[:-1] + b',"columns":' + columns + b"}", lasting=window.closed)

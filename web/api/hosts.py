@@ -107,7 +107,7 @@ class Events(BaseModel):
     data: list[Event]
 
 
-@router.get("/hosts/{host:path}/events", response_class=Response, responses=told(Events, named=True))
+@router.get("/hosts/{host:named}/events", response_class=Response, responses=told(Events, named=True))
 def events(
     _: Viewer, host: str, reads: Asking, window: Asked, answers: Answers,
     limit: Annotated[int, Query(ge=1, le=5000, description="The latest so many.")] = 500,
@@ -137,7 +137,7 @@ class Sources(BaseModel):
     data: list[Source]
 
 
-@router.get("/hosts/{host:path}/sources", response_class=Response, responses=told(Sources, named=True))
+@router.get("/hosts/{host:named}/sources", response_class=Response, responses=told(Sources, named=True))
 def sources(_: Viewer, host: str, reads: Asking, answers: Answers) -> Response:
     """What its agent's sources say of themselves now, and of what they could not read."""
     return _all(reads, answers, "host_sources", host)
@@ -162,7 +162,7 @@ class Bands(BaseModel):
     data: list[Band]
 
 
-@router.get("/hosts/{host:path}/jobs", response_class=Response, responses=told(Bands, named=True))
+@router.get("/hosts/{host:named}/jobs", response_class=Response, responses=told(Bands, named=True))
 def bands(_: Viewer, host: str, reads: Asking, window: Asked, answers: Answers) -> Response:
     """Which jobs ran on it in the window, as bands of time."""
     return _all(reads, answers, "host_jobs", host, **_bounds(window))
@@ -174,7 +174,7 @@ class OneHost(Host):
     gpu_list: list[dict[str, Any]] = Field(description="Its GPUs, as /gpus lists them.")
 
 
-@one.get("/hosts/{host:path}", response_class=Response, responses=told(OneHost, named=True))
+@one.get("/hosts/{host:named}", response_class=Response, responses=told(OneHost, named=True))
 def host_of(_: Viewer, host: str, reads: Asking, window: Asked, answers: Answers) -> Response:
     """One host as it is now, with its GPUs."""
     whole = {"sort": "host", "descending": 0, "limit": MOST_GPUS, "offset": 0}

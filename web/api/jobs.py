@@ -114,7 +114,7 @@ class Efficiency(BaseModel):
     written_bytes: int | None
 
 
-@router.get("/jobs/{job_id:path}/efficiency", response_class=Response, responses=told(Efficiency, named=True))
+@router.get("/jobs/{job_id:named}/efficiency", response_class=Response, responses=told(Efficiency, named=True))
 def efficiency(_: Viewer, job_id: str, reads: Asking, answers: Answers) -> Response:
     """GPU hours, how many were wasted, utilisation and energy, over its whole life."""
     found = json.loads(reads.json("job_efficiency_of", form="JSON", job_id=job_id))["data"]
@@ -149,7 +149,7 @@ class Ranks(BaseModel):
     data: list[Rank]
 
 
-@router.get("/jobs/{job_id:path}/ranks", response_class=Response, responses=told(Ranks, named=True))
+@router.get("/jobs/{job_id:named}/ranks", response_class=Response, responses=told(Ranks, named=True))
 def ranks(_: Viewer, job_id: str, reads: Asking, window: Asked, answers: Answers) -> Response:
     """Its GPUs side by side, the odd ones marked: more than six median deviations from the median."""
     return _all(reads, answers, "job_ranks", "gpu_heatmap", job_id, window)
@@ -188,7 +188,7 @@ class JobHosts(BaseModel):
     data: list[JobHost]
 
 
-@router.get("/jobs/{job_id:path}/hosts", response_class=Response, responses=told(JobHosts, named=True))
+@router.get("/jobs/{job_id:named}/hosts", response_class=Response, responses=told(JobHosts, named=True))
 def job_hosts(_: Viewer, job_id: str, reads: Asking, window: Asked, answers: Answers) -> Response:
     """What it did on each of its hosts."""
     return _all(reads, answers, "job_hosts", "job_windows", job_id, window)
@@ -204,7 +204,7 @@ class OneJob(Job):
     tree_id: str
 
 
-@one.get("/jobs/{job_id:path}", response_class=Response, responses=told(OneJob, named=True))
+@one.get("/jobs/{job_id:named}", response_class=Response, responses=told(OneJob, named=True))
 def job_of(_: Viewer, job_id: str, reads: Asking, window: Asked, answers: Answers) -> Response:
     """One job, whenever it ran; what is said of the window is null when it did not run in it."""
     found = json.loads(reads.json("job_listed", form="JSON", job_id=job_id, **_bounds(window)))["data"]

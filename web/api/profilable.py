@@ -23,7 +23,7 @@ def looking_of(request: Request) -> Looking:
     return found
 
 
-@router.get("/jobs/{job_id:path}/profilable", response_model=Profilable, responses=RESPONSES)
+@router.get("/jobs/{job_id:named}/profilable", response_model=Profilable, responses=RESPONSES)
 def profilable(
     job_id: str,
     looking: Annotated[Looking, Depends(looking_of)],
@@ -39,7 +39,8 @@ def profilable(
     if not found.known:
         raise missing("path", "job_id", "nothing is known of such a job", job_id)
     if not found.hosts:
-        why = f"the job has ended, at {found.ended_at}: what does not run cannot be traced"
+        ended = found.ended_at[:19].replace("T", " ")
+        why = f"the job has ended, at {ended} UTC: what does not run cannot be traced"
         return {**_counted(job_id, found), "running": False, "why": why, "data": []}
     rows = sorted(found.processes, key=lambda row: bool(row["ready"]))[:limit]
     return {**_counted(job_id, found), "running": True, "why": _said(found), "data": rows}

@@ -156,7 +156,7 @@ def _wanted(name: str, new: New) -> Schedule:
     return Schedule(
         name, job=new.job_id, hosts=tuple(new.hosts), every_s=_seconds(new.every), jitter_s=_seconds(new.jitter),
         late_s=_seconds(new.late or LATE),
-        duration_ms=amounts.milliseconds(new.duration) if new.duration else 0 if new.iterations else 500, **same,
+        duration_ms=amounts.traced_ms(new.duration, new.iterations), **same,
     )  # fmt: skip
 
 

@@ -45,9 +45,9 @@ def of(
 ) -> Shown:
     """The trace that a request is about. Raises 404."""
     name = captured(capture, sequence)
-    if load and process:
-        return Shown(name, process, load)
     try:
+        if load and process:
+            return timelines.loaded(reads, Shown(name, process, load))
         return timelines.shown(reads, name, rank, process)
     except NoTimelineError as error:
         raise missing("path", "capture", str(error), capture) from error

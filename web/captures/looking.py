@@ -7,7 +7,8 @@ get one answer.
 import secrets
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -44,19 +45,25 @@ class Looked:
 
 
 @dataclass
+class Turn:
+    """Of those who ask about one job: how many have it or wait for it."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    wanted: int = 0
+
+
+@dataclass
 class Looking:
     """Asks agents about jobs. Raises NotTakenError, KafkaException, ClickHouseError."""
 
     captures: Captures
     _kept: dict[str, Looked] = field(default_factory=dict)
-    _locks: dict[str, threading.Lock] = field(default_factory=dict)
+    _turns: dict[str, Turn] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def at(self, job_id: str) -> Looked:
         """How it is now, or was a moment ago. A job that runs nowhere has no hosts."""
-        with self._lock:
-            mine = self._locks.setdefault(job_id, threading.Lock())
-        with mine:
+        with self._turn(job_id):
             kept = self._kept.get(job_id)
             if kept is None or time.monotonic() - kept.at >= KEPT_S:
                 kept = self._look(job_id)
@@ -64,13 +71,26 @@ class Looking:
                 self._keep(job_id, kept)
             return kept
 
+    @contextmanager
+    def _turn(self, job_id: str) -> Iterator[None]:
+        """One at a time of those who ask about a job; forgotten with the last of them, whatever came of it."""
+        with self._lock:
+            turn = self._turns.setdefault(job_id, Turn())
+            turn.wanted += 1
+        try:
+            with turn.lock:
+                yield
+        finally:
+            with self._lock:
+                turn.wanted -= 1
+                if not turn.wanted:
+                    del self._turns[job_id]
+
     def _keep(self, job_id: str, looked: Looked) -> None:
         with self._lock:
             self._kept[job_id] = looked
             while len(self._kept) > KEPT:
-                oldest = next(iter(self._kept))
-                del self._kept[oldest]
-                self._locks.pop(oldest, None)
+                del self._kept[next(iter(self._kept))]
 
     def _look(self, job_id: str) -> Looked:
         trees, _ = paging.rows(self.captures.reads, "job_trees_of", job_id=job_id)

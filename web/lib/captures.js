@@ -3,7 +3,7 @@
 import { address } from "./address.js";
 import { addressOf, ask, send } from "./asking.js";
 import { mood } from "./cells.js";
-import { clock, duration } from "./times.js";
+import { clock, duration, now } from "./times.js";
 import { show } from "./units.js";
 
 const OPTIONS = { shapes: "shapes", memory: "memory", stacks: "stacks", flops: "FLOPs", modules: "modules" };
@@ -75,7 +75,7 @@ export function watch(id, draw, fail) {
 }
 
 // Analyses may come for a moment after the end.
-const settled = ({ capture, states }) => Date.now() - Date.parse(capture.ended_at ?? 0) > 20e3 || !states.captured;
+const settled = ({ capture, states }) => now() - Date.parse(capture.ended_at ?? 0) > 20e3 || !states.captured;
 
 // The processes of a capture, as a component of a panel's.
 export const Processes = {
@@ -91,7 +91,7 @@ export const Processes = {
             <tr v-for="row in rows" :key="row.sequence + row.host + row.pid">
               <td v-if="several" class="wm-number">{{ row.sequence }}</td>
               <td class="wm-number">{{ row.rank ?? '–' }}</td>
-              <td>{{ row.host }}</td>
+              <td><span class="wm-cut" :title="row.host">{{ row.host }}</span></td>
               <td class="wm-number">{{ row.pid ?? '–' }}</td>
               <td><span :class="'wm-tag wm-' + mood(row.state)">{{ row.state }}</span></td>
               <td class="wm-why"><span v-if="row.reason" :title="row.meaning"><code>{{ row.reason }}</code> {{ row.why }}</span><span v-else>{{ row.why }}</span><span v-if="row.clock" class="wm-warn"> {{ row.clock }}</span></td>
@@ -115,7 +115,7 @@ export const Processes = {
     },
     starts() {
       const first = Math.min(...this.rows.filter(({ state, start_at }) => state === "accepted" && start_at).map(({ start_at }) => Date.parse(start_at)));
-      return Number.isFinite(first) ? `${first > Date.now() ? "begins" : "began"} at ${clock(first)}` : "";
+      return Number.isFinite(first) ? `${first > now() ? "begins" : "began"} at ${clock(first)}` : "";
     },
     empty() {
       if (this.capture.state === "requested") return "No scheduler has taken it yet: one runs in `warpmeter up`, or as `warpmeter schedule`.";

@@ -43,7 +43,7 @@ function list(values, limit = 3) {
 }
 
 function hosts(value) {
-  if (!Array.isArray(value)) return value ? node("a", value, { href: hostAddress(value) }) : node("span", "–");
+  if (!Array.isArray(value)) return value ? node("a", value, { href: hostAddress(value), title: value }) : node("span", "–");
   const box = document.createElement("span");
   value.slice(0, 2).forEach((host, at) => box.append(at ? ", " : "", node("a", host, { href: hostAddress(host) })));
   if (value.length > 2) box.append(node("span", ` and ${value.length - 2} more`, { title: value.join("\n") }));

@@ -1,6 +1,6 @@
 // A heatmap's arithmetic: thousands of rows into the pixels there are, values into colours.
 
-import { addressOf, failure } from "./asking.js";
+import { addressOf, failure, fetched } from "./asking.js";
 import { isRatio } from "./units.js";
 
 const DARK = ["#1d2430", "#1b3d55", "#1d6376", "#318c82", "#79b87a", "#d6da78"];
@@ -29,7 +29,7 @@ let count = 0;
 
 export async function askHeat(source, parameters, { signal }) {
   worker ??= listened(new Worker(new URL("./heat-worker.js", import.meta.url), { type: "module" }));
-  const reply = await fetch(addressOf(source, parameters), { signal, priority: "low", headers: { accept: "application/json" } });
+  const reply = await fetched(`${addressOf(source, parameters)}`, { signal, priority: "low", headers: { accept: "application/json" } });
   if (!reply.ok) throw failure(reply.status, await reply.json().catch(() => ({})), reply.statusText);
   const [id, bytes] = [(count += 1), await reply.arrayBuffer()];
   return new Promise((resolve) => {

@@ -1,13 +1,13 @@
-// The lines of answers of `/api/v1/series`: their names, and why there are none.
+// The lines of charts of `/api/v1/series`: their names, and why there are none.
 
-export function labelled(answers, names) {
-  return answers.flatMap(({ series, unit }, at) => {
+export function labelled(charts, names) {
+  return charts.flatMap(({ series, unit }, at) => {
     const oneHost = new Set(series.map((each) => each.host)).size <= 1;
     const sorted = oneHost ? [...series].sort((a, b) => (a.gpu ?? 0) - (b.gpu ?? 0)) : series;
     return sorted.map((each) => {
       const own = label(each, oneHost);
-      const name = [names[at], answers.length > 1 && series.length === 1 ? "" : own].filter(Boolean).join(" ") || own;
-      const short = oneHost && series.length > 1 && each.gpu !== null && answers.length === 1 ? `${each.gpu}` : undefined;
+      const name = [names[at], charts.length > 1 && series.length === 1 ? "" : own].filter(Boolean).join(" ") || own;
+      const short = oneHost && series.length > 1 && each.gpu !== null && charts.length === 1 ? `${each.gpu}` : undefined;
       return { name, short, bold: names[at] === "fleet", host: each.host, job: each.job_id, gpu: each.gpu, values: each.values, unit };
     });
   });
@@ -48,13 +48,13 @@ export function range(lines) {
 const root = (metric) => metric.replace(/_(bytes_per_s|per_s|bytes|watts|celsius|hertz|joules)$/, "");
 
 // Why nothing is known of what was asked, from the host's sources ({ source, subject, state, why }).
-export function reasons(answers, sources, hint) {
-  const roots = answers.map(({ metric }) => root(metric));
+export function reasons(charts, sources, hint) {
+  const roots = charts.map(({ metric }) => root(metric));
   const troubled = sources.filter(({ state }) => state !== "ok");
   const found = troubled.find(({ subject }) => roots.some((name) => subject.split("/").pop().startsWith(name)));
   if (found) return `${found.state}: ${found.why || `${found.source} gives no reason`}`;
   // A source that fails as a whole is the reason of its own metrics alone: the CPU's counters say nothing of a GPU.
-  const ofGpus = answers.some(({ topic }) => topic === "gpu-samples");
+  const ofGpus = charts.some(({ topic }) => topic === "gpu-samples");
   const whole = troubled.find(({ source, subject }) => !subject && (ofGpus ? source === "gpu" : !source.startsWith("gpu")));
   if (whole) return `${whole.source} ${whole.state}: ${whole.why || "no reason given"}`;
   return `Not measured in this window. ${hint}`.trim();

@@ -2,7 +2,7 @@
 // page share, a window chosen by dragging, and keys. Only elements move while the pointer does; nothing is drawn again.
 
 import { colour } from "./theme.js";
-import { clock, look } from "./times.js";
+import { clock, look, now } from "./times.js";
 import { isRatio, show } from "./units.js";
 
 export const EDGES = { left: 52, right: 10, top: 8, bottom: 20 };
@@ -11,6 +11,37 @@ let library;
 
 // ECharts, fetched once and only when something is drawn.
 export const charts = () => (library ??= import("nicegui-echart").then(({ echarts }) => echarts));
+
+// A mixin of panels with one chart, in `$refs.chart`, that follows theme and size. Of the component: `options()`, what
+// it shows, and `pressed(index)`, if a press on what stands there leads on.
+export const charted = {
+  mounted() {
+    addEventListener("wm-theme", this.paint);
+    this.sized = new ResizeObserver(() => this.plot?.resize());
+    this.sized.observe(this.$refs.chart);
+  },
+  beforeUnmount() {
+    removeEventListener("wm-theme", this.paint);
+    this.sized.disconnect();
+    this.plot?.dispose();
+  },
+  methods: {
+    async chart() {
+      const echarts = await charts();
+      await this.$nextTick();
+      if (!this.$refs.chart) return;
+      if (!this.plot) {
+        this.plot = echarts.init(this.$refs.chart);
+        this.plot.on("click", ({ dataIndex }) => this.pressed?.(dataIndex));
+      }
+      this.plot.resize();
+      this.paint();
+    },
+    paint() {
+      this.plot?.setOption(this.options(), true);
+    },
+  },
+};
 
 export function colours() {
   return Array.from({ length: COLOURS }, (_, at) => colour(`--wm-${at + 1}`));
@@ -95,7 +126,7 @@ export function pointing(element, range, at, { edges = EDGES, step = 60e3 } = {}
   return () => Object.entries(handlers).forEach(([name, handler]) => element.removeEventListener(name, handler));
 }
 
-const around = (middle, half) => [middle - half, Math.min(middle + half, Date.now())];
+const around = (middle, half) => [middle - half, Math.min(middle + half, now())];
 
 // The moment that the page's crosshair stands at, told to all plots; null: nowhere.
 export const cross = (ms, from) => dispatchEvent(new CustomEvent("wm-cross", { detail: { ms, from } }));

@@ -4,13 +4,26 @@ import { choose, chosen } from "./address.js";
 
 const UNITS = { s: 1e3, m: 60e3, h: 3600e3, d: 86400e3, w: 604800e3 };
 export const SINCE = "-1h";
+const ALIKE_MS = 2e3; // the header `Date` has whole seconds, and an answer takes its time
+
+let ahead = 0;
+
+// Learn of an answer by how much this browser's clock is before or behind the server's.
+export function heard(headers) {
+  if (/max-age/.test(headers.get("cache-control"))) return; // it may be an old one, which the browser kept
+  const away = Date.now() - (Date.parse(headers.get("date")) + 500);
+  if (!Number.isNaN(away)) ahead = Math.abs(away) < ALIKE_MS ? 0 : away;
+}
+
+// Milliseconds since the epoch by the server's clock: data tell of its time, and a browser's may be hours off.
+export const now = () => Date.now() - ahead;
 
 // Milliseconds since the epoch of `now`, `-6h`, or ISO 8601 (UTC where it names no zone); NaN for anything else.
-export function moment(text, now = Date.now()) {
+export function moment(text, from = now()) {
   const trimmed = text.trim();
-  if (trimmed === "now") return now;
+  if (trimmed === "now") return from;
   const relative = /^-(\d+(?:\.\d+)?)([smhdw])$/.exec(trimmed);
-  if (relative) return now - relative[1] * UNITS[relative[2]];
+  if (relative) return from - relative[1] * UNITS[relative[2]];
   const zoned = /(?:Z|[+-]\d\d:?\d\d)$/i.test(trimmed);
   return Date.parse(zoned ? trimmed : `${trimmed.replace(" ", "T")}${/\d{4}-\d\d-\d\d$/.test(trimmed) ? "" : "Z"}`);
 }
@@ -18,8 +31,8 @@ export function moment(text, now = Date.now()) {
 // The window of the page: in milliseconds, and whether it moves with the clock.
 export function span() {
   const { since = SINCE, until = "now" } = chosen(["since", "until"]);
-  const now = Date.now();
-  return { since: moment(since, now), until: moment(until, now), live: /^(now|-.*)$/.test(until), texts: [since, until] };
+  const at = now();
+  return { since: moment(since, at), until: moment(until, at), live: /^(now|-.*)$/.test(until), texts: [since, until] };
 }
 
 const iso = (ms) => new Date(ms).toISOString().replace(".000Z", "Z");
@@ -66,4 +79,5 @@ export function duration(seconds) {
   return hours % 24 ? `${days} d ${hours % 24} h` : `${days} d`;
 }
 
-export const ago = (ms) => (Math.abs(Date.now() - ms) < 2e3 ? "now" : `${duration((Date.now() - ms) / 1e3)} ago`);
+// What another clock than the server's dates ahead of it is just now.
+export const ago = (ms) => (now() - ms < 2e3 ? "now" : `${duration((now() - ms) / 1e3)} ago`);

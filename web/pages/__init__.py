@@ -2,14 +2,14 @@
 
 from nicegui import ui
 
-from warpmeter.web.pages import analyze, api, console, host, job, overview, profiling, timeline
+from warpmeter.web.pages import analyze, api, console, host, job, missing, overview, profiling, timeline
 
 
 def register() -> None:
     """Tell NiceGUI which address shows what."""
     ui.page("/", title="Overview · warpmeter")(overview.show)
     ui.page("/hosts", title="Hosts · warpmeter")(host.listing)
-    ui.page("/host/{host:path}")(host.show)
+    ui.page("/host/{host:named}")(host.show)
     ui.page("/jobs", title="Jobs · warpmeter")(job.listing)
     ui.page("/job")(job.show)
     ui.page("/profiling", title="Profiling · warpmeter")(profiling.show)
@@ -17,3 +17,4 @@ def register() -> None:
     ui.page("/timeline", title="Timeline · warpmeter")(timeline.show)
     ui.page("/sql", title="SQL · warpmeter")(console.show)
     ui.page("/api", title="API · warpmeter")(api.show)
+    missing.register()

@@ -28,6 +28,7 @@ JOBS: Final = (
     Column("spark", "GPU utilisation", "spark", width=114, sort=""),
     Column("gpus", "GPUs", "number", width=62),
     Column("gpu_hours", "GPU hours", "value", width=92),
+    Column("idle_gpu_hours", "Idle hours", "value", width=92),
     Column("hosts", "Hosts", "host", width=150, sort=""),
     Column("duration_s", "Ran", "duration", width=110),
     Column("started_at", "Started", "ago", width=110),

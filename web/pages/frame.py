@@ -9,6 +9,7 @@ from typing import Final
 from nicegui import context, ui
 from nicegui.elements.mixins.text_element import TextElement
 
+from warpmeter.web.pages.hasten import hasten
 from warpmeter.web.panels.picker import Picker
 from warpmeter.web.panels.topbar import Topbar
 
@@ -41,6 +42,8 @@ def frame(here: str, heading: str, *, window: bool = True, run: str | None = Non
             if window:
                 Picker(run)
         yield
+    if window:
+        hasten(run)
 
 
 def section(name: str) -> None:

@@ -1,6 +1,6 @@
 """Hosts: the list of them, and one: what it does, what runs on it, what happened, and what cannot be read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import quote, urlencode
 
@@ -14,79 +14,73 @@ from warpmeter.web.panels.events import Events
 from warpmeter.web.panels.facts import Facts
 from warpmeter.web.panels.flame import Flame
 from warpmeter.web.panels.panel import WINDOW
-from warpmeter.web.panels.series import Series
+from warpmeter.web.panels.series import Lines, Parts, Questions, Series, shared
 from warpmeter.web.panels.sources import Sources
 from warpmeter.web.panels.table import Choice, Column, Listing, Table
 
 API: Final = "/api/v1"
 
-Parts = Mapping[str, Mapping[str, str]]
-"""Lines of a panel: a name ('' where there is but one kind of line) and what is asked of the series."""
-
+QUESTIONS: Final[Questions] = {
+    "gpus": {"by": "gpu"},
+    "host": {"by": "host", "topic": "host-samples"},
+    "all devices": {"by": "host", "topic": "device-samples"},
+    "devices": {"by": "device"},
+    "all sockets": {"by": "host", "kind": "socket"},
+    "sockets": {"by": "device", "kind": "socket"},
+}
+"""Whose metrics: all of what one question has on the page are one request."""
 SEEDS: Final[Mapping[str, Parts]] = {
-    "GPU Utilization": {"": {"metric": "gpu_util", "by": "gpu"}},
-    "GPU SM Activity": {"": {"metric": "sm_active", "by": "gpu"}},
-    "CPU Utilization": {
-        "busy": {"metric": "cpu_util", "by": "host", "topic": "host-samples"},
-        "waits for I/O": {"metric": "cpu_iowait", "by": "host", "topic": "host-samples"},
-    },
+    "GPU Utilization": {"": ("gpus", "gpu_util")},
+    "GPU SM Activity": {"": ("gpus", "sm_active")},
+    "CPU Utilization": {"busy": ("host", "cpu_util"), "waits for I/O": ("host", "cpu_iowait")},
     "Memory Bandwidth": {
-        "read": {"metric": "mem_read_bytes_per_s", "by": "host", "kind": "socket"},
-        "written": {"metric": "mem_write_bytes_per_s", "by": "host", "kind": "socket"},
+        "read": ("all sockets", "mem_read_bytes_per_s"),
+        "written": ("all sockets", "mem_write_bytes_per_s"),
     },
-    "L2 Cache Hit Ratio": {"": {"metric": "l2_hit_ratio", "by": "device", "kind": "socket"}},
-    "L3 Cache Hit Ratio": {"": {"metric": "l3_hit_ratio", "by": "device", "kind": "socket"}},
-    "Network Bandwidth": {
-        "received": {"metric": "rx_bytes_per_s", "by": "host"},
-        "sent": {"metric": "tx_bytes_per_s", "by": "host"},
-    },
-    "Storage Bandwidth": {
-        "read": {"metric": "read_bytes_per_s", "by": "host"},
-        "written": {"metric": "write_bytes_per_s", "by": "host"},
-    },
+    "L2 Cache Hit Ratio": {"": ("sockets", "l2_hit_ratio")},
+    "L3 Cache Hit Ratio": {"": ("sockets", "l3_hit_ratio")},
+    "Network Bandwidth": {"received": ("all devices", "rx_bytes_per_s"), "sent": ("all devices", "tx_bytes_per_s")},
+    "Storage Bandwidth": {"read": ("all devices", "read_bytes_per_s"), "written": ("all devices", "write_bytes_per_s")},
 }
 """The eight panels that a host has had since AIBooster: docs/metrics.md says of what each is made."""
 
 GPUS: Final[Mapping[str, Parts]] = {
-    "Tensor cores active": {"": {"metric": "tensor_active", "by": "gpu"}},
-    "Memory used": {"": {"metric": "fb_used_bytes", "by": "gpu"}},
-    "Memory active": {"": {"metric": "dram_active", "by": "gpu"}},
-    "Power": {"": {"metric": "power_watts", "by": "gpu"}},
-    "Temperature": {"": {"metric": "temperature_celsius", "by": "gpu"}},
-    "Temperature of the memory": {"": {"metric": "mem_temperature_celsius", "by": "gpu"}},
-    "SM clock": {"": {"metric": "sm_clock_hertz", "by": "gpu"}},
-    "Memory clock": {"": {"metric": "mem_clock_hertz", "by": "gpu"}},
-    "PCIe received": {"": {"metric": "pcie_rx_bytes_per_s", "by": "gpu"}},
-    "PCIe sent": {"": {"metric": "pcie_tx_bytes_per_s", "by": "gpu"}},
-    "NVLink received": {"": {"metric": "nvlink_rx_bytes_per_s", "by": "gpu"}},
-    "NVLink sent": {"": {"metric": "nvlink_tx_bytes_per_s", "by": "gpu"}},
+    "Tensor cores active": {"": ("gpus", "tensor_active")},
+    "Memory used": {"": ("gpus", "fb_used_bytes")},
+    "Memory active": {"": ("gpus", "dram_active")},
+    "Power": {"": ("gpus", "power_watts")},
+    "Temperature": {"": ("gpus", "temperature_celsius")},
+    "Temperature of the memory": {"": ("gpus", "mem_temperature_celsius")},
+    "SM clock": {"": ("gpus", "sm_clock_hertz")},
+    "Memory clock": {"": ("gpus", "mem_clock_hertz")},
+    "PCIe received": {"": ("gpus", "pcie_rx_bytes_per_s")},
+    "PCIe sent": {"": ("gpus", "pcie_tx_bytes_per_s")},
+    "NVLink received": {"": ("gpus", "nvlink_rx_bytes_per_s")},
+    "NVLink sent": {"": ("gpus", "nvlink_tx_bytes_per_s")},
 }
 HOST: Final[Mapping[str, Parts]] = {
     "Memory": {
-        "available": {"metric": "mem_available_bytes", "by": "host"},
-        "cached": {"metric": "mem_cached_bytes", "by": "host"},
-        "swap used": {"metric": "swap_used_bytes", "by": "host"},
+        "available": ("host", "mem_available_bytes"),
+        "cached": ("host", "mem_cached_bytes"),
+        "swap used": ("host", "swap_used_bytes"),
     },
     "Pressure: some task waits for": {
-        "CPU": {"metric": "psi_cpu_some", "by": "host"},
-        "memory": {"metric": "psi_memory_some", "by": "host"},
-        "I/O": {"metric": "psi_io_some", "by": "host"},
+        "CPU": ("host", "psi_cpu_some"),
+        "memory": ("host", "psi_memory_some"),
+        "I/O": ("host", "psi_io_some"),
     },
-    "Load": {
-        "1 minute": {"metric": "load1", "by": "host"},
-        "15 minutes": {"metric": "load15", "by": "host"},
-    },
-    "CPU time": {
-        "user": {"metric": "cpu_user", "by": "host", "topic": "host-samples"},
-        "system": {"metric": "cpu_system", "by": "host", "topic": "host-samples"},
-    },
-    "Disks read": {"": {"metric": "read_bytes_per_s", "by": "device"}},
-    "Disks written": {"": {"metric": "write_bytes_per_s", "by": "device"}},
-    "Network received by device": {"": {"metric": "rx_bytes_per_s", "by": "device"}},
-    "Network sent by device": {"": {"metric": "tx_bytes_per_s", "by": "device"}},
+    "Load": {"1 minute": ("host", "load1"), "15 minutes": ("host", "load15")},
+    "CPU time": {"user": ("host", "cpu_user"), "system": ("host", "cpu_system")},
+    "Disks read": {"": ("devices", "read_bytes_per_s")},
+    "Disks written": {"": ("devices", "write_bytes_per_s")},
+    "Network received by device": {"": ("devices", "rx_bytes_per_s")},
+    "Network sent by device": {"": ("devices", "tx_bytes_per_s")},
 }
 
+NO_GPU: Final = "This host has no GPU that its agent could read: the sources of the agent, below, say why."
 HINTS: Final = {
+    "GPU Utilization": "It needs a GPU that the agent can read.",
+    "GPU SM Activity": "It needs a GPU that the agent can read.",
     "Memory Bandwidth": "It comes from uncore counters (perf) or an Intel PCM exporter on the host.",
     "L2 Cache Hit Ratio": "It comes from CPU counters (perf) or an Intel PCM exporter on the host.",
     "L3 Cache Hit Ratio": "It comes from CPU counters (perf) or an Intel PCM exporter on the host.",
@@ -115,14 +109,16 @@ def show(host: str) -> None:
     with frame("hosts", host):
         Facts(of_host, "Host", HOST_FACTS)
         Band(f"{of_host}/jobs")
-        _panels(SEEDS, host, of_host)
+        lines = shared({**SEEDS, **GPUS, **HOST}, QUESTIONS, host=host)
+        _panels(SEEDS, lines, of_host)
         section("GPUs")
         of_gpus = f"{API}/gpus?{urlencode({'host': host})}"
-        Table(Listing(of_gpus, "GPUs now", GPUS_NOW, "gpu", "uuid", limit=16, sort="gpu"))
-        Band(f"{of_host}/events", "Throttling", of="throttle")
-        _panels(GPUS, host, of_host)
+        now = Listing(of_gpus, "GPUs now", GPUS_NOW, "gpu", "uuid", limit=16, sort="gpu", empty=NO_GPU)
+        Table(now).classes("wm-gpus-now")  # where it has nothing, what is of GPUs is not shown
+        Band(f"{of_host}/events", "Throttling", of="throttle").classes("wm-of-gpus")
+        _panels(GPUS, lines, of_host, "wm-of-gpus")
         section("System")
-        _panels(HOST, host, of_host)
+        _panels(HOST, lines, of_host)
         section("Where the time went")
         Flame({"host": host}, why=f"{of_host}/sources")
         section("What happened, and what is not known")
@@ -130,7 +126,6 @@ def show(host: str) -> None:
         Sources(f"{of_host}/sources").classes("wm-half")
 
 
-def _panels(panels: Mapping[str, Parts], host: str, of_host: str) -> None:
-    for title, parts in panels.items():
-        sources = {name: f"{API}/series?{urlencode({**part, 'host': host})}" for name, part in parts.items()}
-        Series(title, sources, why=f"{of_host}/sources", hint=HINTS.get(title, "")).classes("wm-quarter")
+def _panels(titles: Iterable[str], lines: Mapping[str, Sequence[Lines]], of_host: str, of: str = "") -> None:
+    for title in titles:
+        Series(title, lines[title], why=f"{of_host}/sources", hint=HINTS.get(title, "")).classes(f"wm-quarter {of}")

@@ -16,7 +16,7 @@ from warpmeter.web.panels.heatmap import Heatmap
 from warpmeter.web.panels.launch import Launch
 from warpmeter.web.panels.panel import WINDOW
 from warpmeter.web.panels.ranks import Ranks
-from warpmeter.web.panels.series import Series
+from warpmeter.web.panels.series import Parts, Questions, Series, shared
 from warpmeter.web.panels.stats import Stats, Tile
 from warpmeter.web.panels.table import Choice, Column, Listing, Table
 
@@ -31,16 +31,21 @@ EFFICIENCY: Final = (
     Tile("gpu_hours", "GPU hours"),
     Tile("wasted_gpu_hours", "Wasted GPU hours", note="wasted", note_unit=RATIO),
 )
-PANELS: Final[Mapping[str, Mapping[str, str]]] = {
-    "GPU utilisation": {"metric": "gpu_util", "by": "gpu"},
-    "SM active": {"metric": "sm_active", "by": "gpu"},
-    "Tensor cores active": {"metric": "tensor_active", "by": "gpu"},
-    "Memory used": {"metric": "fb_used_bytes", "by": "gpu"},
-    "Power": {"metric": "power_watts", "by": "gpu"},
-    "NVLink sent": {"metric": "nvlink_tx_bytes_per_s", "by": "gpu"},
-    "CPU of its hosts": {"metric": "cpu_util", "by": "host", "topic": "host-samples"},
-    "Network received by its hosts": {"metric": "rx_bytes_per_s", "by": "host"},
-    "Storage read by its hosts": {"metric": "read_bytes_per_s", "by": "host"},
+QUESTIONS: Final[Questions] = {
+    "gpus": {"by": "gpu", "top": "64"},
+    "hosts": {"by": "host", "topic": "host-samples", "top": "64"},
+    "devices": {"by": "host", "topic": "device-samples", "top": "64"},
+}
+PANELS: Final[Mapping[str, Parts]] = {
+    "GPU utilisation": {"": ("gpus", "gpu_util")},
+    "SM active": {"": ("gpus", "sm_active")},
+    "Tensor cores active": {"": ("gpus", "tensor_active")},
+    "Memory used": {"": ("gpus", "fb_used_bytes")},
+    "Power": {"": ("gpus", "power_watts")},
+    "NVLink sent": {"": ("gpus", "nvlink_tx_bytes_per_s")},
+    "CPU of its hosts": {"": ("hosts", "cpu_util")},
+    "Network received by its hosts": {"": ("devices", "rx_bytes_per_s")},
+    "Storage read by its hosts": {"": ("devices", "read_bytes_per_s")},
 }
 
 
@@ -72,9 +77,8 @@ def show(id: str = "") -> RedirectResponse | None:
         Launch(id)
         Captures(id, details=False, limit=10)
         section("Over time")
-        for title, part in PANELS.items():
-            asked = urlencode({**part, "job": id, "top": "64"})
-            Series(title, f"{API}/series?{asked}", link="host").classes("wm-third")
+        for title, lines in shared(PANELS, QUESTIONS, job=id).items():
+            Series(title, lines, link="host").classes("wm-third")
         Heatmap(f"{API}/heatmap?{urlencode({'job': id})}", "By GPU")
         section("Where the time went")
         Flame({"job": id})

@@ -7,7 +7,7 @@ from warpmeter.web.pages.columns import HOSTS, JOBS, RATIO, few
 from warpmeter.web.pages.frame import frame
 from warpmeter.web.panels.heatmap import Heatmap
 from warpmeter.web.panels.panel import WINDOW
-from warpmeter.web.panels.series import Series
+from warpmeter.web.panels.series import Lines, Series
 from warpmeter.web.panels.states import States
 from warpmeter.web.panels.stats import Stats, Tile
 
@@ -20,10 +20,10 @@ HEADLINES: Final = (
     Tile("gpu_hours", "GPU hours"),
     Tile("idle_gpu_hours", "Idle GPU hours"),
 )
-LINES: Final = {
-    "fleet": "/api/v1/series?by=fleet&topic=gpu-samples&metric=gpu_util",
-    "": "/api/v1/series?by=host&topic=gpu-samples&metric=gpu_util&top=20",
-}
+LINES: Final = (
+    Lines("/api/v1/series?by=fleet&topic=gpu-samples&metric=gpu_util", name="fleet"),
+    Lines("/api/v1/series?by=host&topic=gpu-samples&metric=gpu_util&top=20"),
+)
 NO_ROOM: Final = (
     "gpus",
     "gpus_gone",

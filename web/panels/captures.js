@@ -1,4 +1,4 @@
-import { ago, ask, choose, chosen, framed, instant, jobAddress, onChosen, show, whoAmI } from "warpmeter-ui";
+import { ago, ask, choose, chosen, framed, instant, jobAddress, onChosen, show, wait, whoAmI } from "warpmeter-ui";
 import { Processes, analyze, end, look, open, target, view, watch, what } from "warpmeter-ui/captures.js";
 
 const STATES = ["requested", "running", "ended", "lost"];
@@ -8,16 +8,16 @@ export default {
   components: { Processes },
   props: { source: String, title: String, job: String, details: Boolean, limit: Number },
   template: framed(
-    `<div class="wm-scroll" tabindex="0" role="region" :aria-label="title">
+    `<div class="wm-scroll" tabindex="0" role="region" :aria-label="title + ' (table)'">
        <table v-if="rows.length" class="wm-table wm-captures">
          <thead><tr><th scope="col">Asked for</th><th scope="col">State</th><th scope="col">Capture</th><th v-if="!job" scope="col">Job</th><th scope="col">By</th><th scope="col">What</th><th scope="col" class="wm-number">Captured</th><th scope="col" class="wm-number">Stored</th><th scope="col">What came of it</th><th scope="col"><span class="wm-skip">Actions</span></th></tr></thead>
          <tbody v-for="row in rows" :key="row.capture_id">
            <tr :class="{ 'wm-chosen': row.capture_id === picked }">
              <td class="wm-nowrap" :title="instant(Date.parse(row.requested_at))">{{ ago(Date.parse(row.requested_at)) }}</td>
              <td><span :class="'wm-tag wm-' + look(row)">{{ row.state }}</span></td>
-             <td><button type="button" class="wm-id" :aria-expanded="details ? row.capture_id === picked : undefined" :title="row.capture_id" @click="pick(row)">{{ row.name || row.capture_id }}</button></td>
-             <td v-if="!job"><a v-if="row.job_id" :href="jobAddress(row.job_id, { capture: row.capture_id })">{{ row.job_id }}</a><span v-else>{{ target(row) }}</span></td>
-             <td>{{ row.requested_by }}</td>
+             <td><button type="button" class="wm-id wm-cut" :aria-expanded="details ? row.capture_id === picked : undefined" :title="row.capture_id" @click="pick(row)">{{ row.name || row.capture_id }}</button></td>
+             <td v-if="!job"><a v-if="row.job_id" class="wm-cut" :title="row.job_id" :href="jobAddress(row.job_id, { capture: row.capture_id })">{{ row.job_id }}</a><span v-else class="wm-cut" :title="target(row)">{{ target(row) }}</span></td>
+             <td><span class="wm-cut" :title="row.requested_by">{{ row.requested_by }}</span></td>
              <td>{{ what(row) }}</td>
              <td class="wm-number">{{ row.captured }} of {{ row.processes }}</td>
              <td class="wm-number">{{ row.bytes ? show(row.bytes, "B") : '–' }}</td>
@@ -39,10 +39,10 @@ export default {
      </div>`,
     `<input v-if="!job" type="search" aria-label="Search captures by id, name, job or who asked" placeholder="id, name, job or who" :value="search" @input="seek($event.target.value)" />
      <label class="wm-muted">State <select :value="state" @change="put({ 'captures.state': $event.target.value, 'captures.page': null })"><option value="">all</option><option v-for="each in states" :key="each" :value="each">{{ each }}</option></select></label>
-     <button v-if="only" type="button" :aria-label="'Captures of all jobs, not of ' + only + ' alone'" @click="put({ 'captures.job': null })">job {{ only }} ×</button>`,
+     <button v-if="only" type="button" :aria-label="'Captures of all jobs, not of ' + only + ' alone'" :title="only" class="wm-cut" @click="put({ 'captures.job': null })">job {{ only }} ×</button>`,
   ),
   data: () => ({
-    rows: [], total: 0, busy: true, error: "", unit: "", state: "", search: "", only: "", page: 0, picked: "", answer: null, who: null,
+    rows: [], total: 0, busy: true, error: "", away: false, missing: false, nothing: false, unit: "", state: "", search: "", only: "", page: 0, picked: "", answer: null, who: null,
     states: STATES,
   }),
   computed: {
@@ -69,6 +69,7 @@ export default {
   },
   beforeUnmount() {
     this.quit();
+    wait(this.again, null);
     this.gone = true;
     clearTimeout(this.timer);
     clearTimeout(this.wait);
@@ -97,10 +98,12 @@ export default {
         try {
           const { data, total } = await ask(this.source, asked);
           if (this.gone || this.key !== key) return;
-          [this.rows, this.total, this.error] = [data, total, ""];
+          [this.rows, this.total, this.error, this.away] = [data, total, "", false];
+          wait(this.again, null);
         } catch (error) {
           if (this.gone || this.key !== key) return;
-          this.error = error.message;
+          [this.error, this.away] = [error.message, Boolean(error.away)];
+          wait(this.again, error);
         }
         this.busy = false;
       }

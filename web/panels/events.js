@@ -1,4 +1,4 @@
-import { duration, framed, instant, look, panel } from "warpmeter-ui";
+import { duration, framed, instant, look, now, panel } from "warpmeter-ui";
 
 const FIRST = 12;
 const AROUND_MS = 10 * 60e3;
@@ -14,7 +14,7 @@ export default {
         <td><button type="button" class="wm-link" title="Look at the minutes around it" @click="around(each)">{{ time(each.at) }}</button></td>
         <td><span class="wm-tag" :class="'wm-' + (moods[each.kind] ?? 'none')">{{ each.kind }}</span></td>
         <td>{{ each.gpu ?? '' }}</td>
-        <td>{{ [each.what, each.why].filter(Boolean).join(': ') }}</td>
+        <td class="wm-why">{{ [each.what, each.why].filter(Boolean).join(': ') }}</td>
         <td class="wm-number">{{ length(each) }}</td>
       </tr></tbody>
     </table></div>
@@ -27,7 +27,7 @@ export default {
     time: (at) => instant(Date.parse(at)),
     length: ({ at, until }) => (until ? duration((Date.parse(until) - Date.parse(at)) / 1e3) : "lasts"),
     around({ at, until }) {
-      look(Date.parse(at) - AROUND_MS, Math.min(Date.now(), Date.parse(until ?? at) + AROUND_MS));
+      look(Date.parse(at) - AROUND_MS, Math.min(now(), Date.parse(until ?? at) + AROUND_MS));
     },
   },
 };

@@ -1,4 +1,4 @@
-import { choose, chosen, clock, colour, framed, hostAddress, instant, isDark, look, onChosen, panel, show, stretch, unitName } from "warpmeter-ui";
+import { choose, chosen, clock, colour, framed, hostAddress, instant, isDark, look, now, onChosen, panel, show, stretch, unitName } from "warpmeter-ui";
 import { cross, onCross } from "warpmeter-ui/plot.js";
 import { askHeat, bands, extent, gradient, ordered, palette, picture } from "warpmeter-ui/heat.js";
 import { metrics } from "warpmeter-ui/metrics.js";
@@ -19,9 +19,9 @@ export default {
   mixins: [panel],
   by: askHeat,
   template: framed(
-    `<div ref="plot" class="wm-plot wm-heat" tabindex="0" role="group" aria-roledescription="heatmap" :aria-label="summary" :style="{ minHeight: height + 20 + 'px' }"
+    `<div ref="plot" class="wm-plot wm-heat" tabindex="0" role="group" aria-roledescription="heatmap" :aria-label="summary" :style="{ minHeight: empty ? null : height + 20 + 'px' }"
           @pointerdown="press" @pointermove="move" @pointerup="release" @pointerleave="leaveIt" @keydown="keys" @blur="at = null">
-      <canvas ref="canvas"></canvas>
+      <canvas v-show="!empty" ref="canvas"></canvas>
       <div ref="line" class="wm-cross" hidden></div>
       <div v-if="drag" class="wm-drag" :style="drag"></div>
       <div v-if="tip" class="wm-tip" :class="{ 'wm-left': tip.left }" :style="{ left: tip.x + 'px', top: tip.y + 'px' }" aria-live="polite">
@@ -225,7 +225,7 @@ export default {
     closer(half, column) {
       const middle = this.begin + ((column + 0.5) / this.columnCount) * (this.end - this.begin);
       const reach = (this.end - this.begin) * half;
-      look(middle - reach, Math.min(Date.now(), middle + reach));
+      look(middle - reach, Math.min(now(), middle + reach));
     },
     stand(ms, from) {
       const line = this.$refs.line;

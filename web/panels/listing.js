@@ -2,6 +2,7 @@ import { CARRIED, choose, chosen, framed, onChosen, panel } from "warpmeter-ui";
 import { cell } from "warpmeter-ui/cells.js";
 import { csv, everything, save } from "warpmeter-ui/csv.js";
 import { grids, look } from "warpmeter-ui/grid.js";
+import { asked, filters, shown } from "warpmeter-ui/listed.js";
 
 const NUMBERS = ["number", "value", "duration"];
 
@@ -28,7 +29,7 @@ export default {
   },
   created() {
     this.read();
-    this.asked = () => `${this.source}${this.source.includes("?") ? "&" : "?"}${new URLSearchParams(this.parameters())}`;
+    this.asked = () => asked(this.source, this.limit, this);
   },
   mounted() {
     grids(); // comes while the answer does
@@ -55,21 +56,11 @@ export default {
       return this.follows.filter((name) => !["since", "until"].includes(name));
     },
     read() {
-      const given = chosen(this.own());
-      this.first = Math.max(0, parseInt(given[this.name("page")] ?? "0", 10) || 0) * this.limit;
-      this.sought = given[this.name("search")] ?? "";
-      this.order = given[this.name("sort")] ?? this.sort;
-      this.picked = Object.fromEntries(this.choices.map(({ parameter }) => [parameter, given[this.name(parameter)]]));
-    },
-    filters() {
-      const all = { ...this.picked, search: this.sought, sort: this.order };
-      return Object.fromEntries(Object.entries(all).filter(([, value]) => value));
-    },
-    parameters() {
-      return { ...this.filters(), limit: this.limit, offset: this.first };
+      Object.assign(this, shown(this));
     },
     async draw({ data, total }) {
       this.total = total;
+      this.nothing = total === 0 && !this.filtered;
       const AgGrid = await grids();
       if (!this.$refs.grid) return;
       if (this.api) this.api.setGridOption("rowData", data);
@@ -80,7 +71,7 @@ export default {
         theme: look(AgGrid), loadThemeGoogleFonts: false, rowData, columnDefs: this.columns.map(this.definition),
         domLayout: "autoHeight", ensureDomOrder: true, enableCellTextSelection: true, animateRows: false, suppressMultiSort: true,
         suppressMovableColumns: true, suppressNoRowsOverlay: true, suppressDragLeaveHidesColumns: true, suppressColumnVirtualisation: true,
-        getRowId: ({ data }) => `${data[this.row]}`,
+        getRowId: ({ data }) => `=${data[this.row]}`, // it is a key of an object: no name may be one of those that all have
         defaultColDef: { cellDataType: false, resizable: true, comparator: () => 0, suppressHeaderMenuButton: true },
         onSortChanged: ({ api, source }) => source.startsWith("ui") && this.sorted(api),
         onCellKeyDown: ({ event }) => event.key === "Enter" && event.target.querySelector?.("a")?.click(),
@@ -121,7 +112,7 @@ export default {
     async download() {
       this.saving = true;
       try {
-        const rows = await everything(this.source, { ...chosen(this.follows), ...this.filters() });
+        const rows = await everything(this.source, { ...chosen(this.follows), ...filters(this) });
         const columns = this.columns.filter(({ kind }) => kind !== "spark");
         save(`${this.table}.csv`, csv(columns.map(({ field }) => field), rows.map((row) => columns.map(({ field }) => row[field]))));
       } catch (error) {

@@ -1,4 +1,4 @@
-import { ask, choose, chosen, duration, hold, instant, look, moment, onChosen, span, zone } from "warpmeter-ui";
+import { ask, choose, chosen, duration, hold, instant, look, moment, now, onChosen, span, zone } from "warpmeter-ui";
 
 const PRESETS = { "15m": "15 minutes", "1h": "hour", "6h": "6 hours", "24h": "24 hours", "7d": "7 days", "30d": "30 days" };
 const EVERY_S = 30; // what a page does that nobody told otherwise
@@ -13,10 +13,12 @@ export default {
         <button v-if="run" type="button" aria-label="The run time of the job" @click="whole(true)">run</button>
         <button v-for="(name, key) in presets" :key="key" type="button" :aria-pressed="key === preset" :aria-label="'The last ' + name" @click="last(key)">{{ key }}</button>
       </div>
-      <button type="button" aria-label="Earlier" title="Earlier" @click="shift(-1)">‹</button>
-      <button type="button" class="wm-range" :aria-expanded="open" aria-controls="wm-range" @click="toggle">{{ words }}</button>
-      <button type="button" aria-label="Later" title="Later" @click="shift(1)">›</button>
-      <button type="button" aria-label="Zoom out" title="Zoom out" @click="wider">−</button>
+      <div class="wm-moves">
+        <button type="button" aria-label="Earlier" title="Earlier" @click="shift(-1)">‹</button>
+        <button type="button" class="wm-range" :aria-expanded="open" aria-controls="wm-range" @click="toggle">{{ words }}</button>
+        <button type="button" aria-label="Later" title="Later" @click="shift(1)">›</button>
+        <button type="button" aria-label="Zoom out" title="Zoom out" @click="wider">−</button>
+      </div>
       <form v-if="open" id="wm-range" class="wm-pop" @submit.prevent="apply" @keydown.esc="open = false">
         <label>From <input ref="from" v-model="from" spellcheck="false" autocomplete="off" /></label>
         <label>To <input v-model="to" spellcheck="false" autocomplete="off" /></label>
@@ -30,7 +32,7 @@ export default {
         <option value="off">Off</option>
       </select>
     </div>`,
-  data: () => ({ open: false, from: "", to: "", problem: "", presets: PRESETS, ...now() }),
+  data: () => ({ open: false, from: "", to: "", problem: "", presets: PRESETS, ...shown() }),
   mounted() {
     this.leave = onChosen(["since", "until", "refresh"], this.read);
     this.seen = () => document.hidden || this.again();
@@ -45,7 +47,7 @@ export default {
   },
   methods: {
     read() {
-      Object.assign(this, now());
+      Object.assign(this, shown());
       this.begin();
     },
     begin() {
@@ -74,7 +76,7 @@ export default {
       const { since, until, live } = span();
       if (live) return choose({ since: `-${Math.round((until - since) / 500)}s`, until: null }, { push: true });
       const half = (until - since) / 2;
-      return look(since - half, Math.min(until + half, Date.now()));
+      return look(since - half, Math.min(until + half, now()));
     },
     pace(value) {
       choose({ refresh: value === `${EVERY_S}` ? null : value });
@@ -98,7 +100,7 @@ export default {
   },
 };
 
-function now() {
+function shown() {
   const { since, until, live, texts } = span();
   const ends = live && texts[1] === "now";
   const preset = ends ? Object.keys(PRESETS).find((key) => texts[0] === `-${key}`) : undefined;

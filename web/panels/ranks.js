@@ -14,7 +14,7 @@ export default {
        <thead><tr><th scope="col" class="wm-number">Rank</th><th scope="col">Host</th><th scope="col" class="wm-number">GPU</th><th v-for="[key, name] in metrics" :key="key" scope="col" class="wm-number">{{ name }}</th><th scope="col"><span class="wm-hidden">Unlike the others</span></th></tr></thead>
        <tbody><tr v-for="row in rows.slice(0, shown)" :key="row.host + row.uuid" :class="{ 'wm-odd': row.odd.length }">
          <td class="wm-number">{{ row.rank ?? '–' }}</td>
-         <td><a :href="to(row.host)">{{ row.host }}</a></td>
+         <td><a class="wm-cut" :title="row.host" :href="to(row.host)">{{ row.host }}</a></td>
          <td class="wm-number">{{ row.gpu ?? '–' }}</td>
          <td v-for="[key, name, unit] in metrics" :key="key" class="wm-number wm-barred" :class="{ 'wm-mark': row.odd.includes(key) }" :style="{ '--wm-part': part(row[key], key) }">{{ show(row[key], unit) }}</td>
          <td><span v-if="row.odd.length" class="wm-tag wm-warn">odd</span></td>
@@ -28,6 +28,7 @@ export default {
     verdict() {
       const odd = this.rows.filter((row) => row.odd.length).length;
       if (!this.rows.length) return "";
+      if (this.rows.length === 1) return "1 GPU";
       return odd ? `${odd} of ${this.rows.length} GPUs unlike the others` : `${this.rows.length} GPUs, all alike`;
     },
   },

@@ -6,7 +6,7 @@ const [NAMED, TOLD] = [8, 12]; // lines that the legend and the tip name, before
 
 export default {
   mixins: [panel],
-  props: { names: Array, why: String, hint: String, link: String },
+  props: { metrics: Array, names: Array, why: String, hint: String, link: String },
   template: framed(`
     <p v-if="reason" class="wm-empty">{{ reason }}</p>
     <div v-show="!reason" ref="plot" class="wm-plot" tabindex="0" role="group" :aria-label="summary" aria-roledescription="chart">
@@ -54,14 +54,15 @@ export default {
   },
   methods: {
     draw(...answers) {
-      const [first] = answers;
-      [this.since, this.until] = [Date.parse(first.since), Date.parse(first.until)];
-      this.times = first.times.map((seconds) => seconds * 1e3);
+      const charts = answers.map((answer, at) => answer.charts.find(({ metric }) => [metric, ""].includes(this.metrics[at])));
+      const [[window], [first]] = [answers, charts];
+      [this.since, this.until] = [Date.parse(window.since), Date.parse(window.until)];
+      this.times = window.times.map((seconds) => seconds * 1e3);
       this.kind = first.unit;
       const told = this.follows.includes("metric") ? first.metric : "";
       this.unit = [told, unitName(first.unit)].filter(Boolean).join(", ");
-      this.lines = labelled(answers, this.names);
-      if (!this.lines.some((each) => each.values.some((value) => value !== null))) return this.explain(answers);
+      this.lines = labelled(charts, this.names);
+      if (!this.lines.some((each) => each.values.some((value) => value !== null))) return this.explain(charts);
       this.reason = "";
       return this.paint();
     },
@@ -78,9 +79,9 @@ export default {
       }));
       this.chart.setOption(options({ since: this.since, until: this.until, unit: this.kind, lines }), { notMerge: true });
     },
-    async explain(answers) {
-      const known = this.why ? await ask(this.why).catch(() => ({})) : {};
-      this.reason = reasons(answers, known.data ?? [], this.hint);
+    async explain(unknown) {
+      const known = this.why ? await ask(this.why, {}, { shown: true }).catch(() => ({})) : {};
+      this.reason = reasons(unknown, known.data ?? [], this.hint);
     },
     pick(name) {
       this.only = this.only === name ? null : name;

@@ -18,13 +18,13 @@ export default {
   mixins: [panel],
   template: framed(`
     <p v-if="!busy && !rows.length && !error" class="wm-empty">The agent of this host has told nothing of its sources. Is it running, and of this version?</p>
-    <div v-else class="wm-scroll"><table class="wm-table">
+    <div v-else class="wm-scroll" tabindex="0" role="region" :aria-label="title + ' (table)'"><table class="wm-table">
       <thead><tr><th scope="col">Source</th><th scope="col">What</th><th scope="col">State</th><th scope="col">Why</th><th scope="col">Told</th></tr></thead>
       <tbody><tr v-for="row in rows" :key="row.source + row.what + row.state + row.why">
         <td>{{ row.source }}</td>
-        <td>{{ row.what || 'all of it' }}<small v-if="row.subjects.length > 1" :title="row.subjects.join('\\n')"> {{ row.subjects.length }} times</small></td>
+        <td><span class="wm-cut" :title="row.what">{{ row.what || 'all of it' }}</span><small v-if="row.subjects.length > 1" :title="row.subjects.join('\\n')"> {{ row.subjects.length }} times</small></td>
         <td><span class="wm-tag" :class="'wm-' + mood(row.state)">{{ row.state }}</span></td>
-        <td>{{ row.why }}</td>
+        <td class="wm-why">{{ row.why }}</td>
         <td class="wm-muted">{{ since(row) }}</td>
       </tr></tbody>
     </table></div>`),

@@ -5,13 +5,13 @@ const STATES = [["busy", "good"], ["idle", "warn"], ["failing", "bad"], ["gone",
 export default {
   mixins: [panel],
   template: `
-    <section class="wm-states" :aria-label="title" :aria-busy="busy">
+    <section class="wm-states" :class="{ 'wm-away': away }" :aria-label="title" :aria-busy="busy">
       <h2 class="wm-hidden">{{ title }}</h2>
-      <p v-if="error" role="alert" class="wm-error">{{ error }}</p>
-      <div class="wm-share" aria-hidden="true"><i v-for="[name, mood] in states" :key="name" :class="'wm-' + mood" :style="{ flexGrow: counts[name] || 0 }"></i></div>
+      <p v-if="error && !away" role="alert" class="wm-error">{{ error }}</p>
+      <div class="wm-share" aria-hidden="true"><i v-for="[name, mood] in states" v-show="counts[name]" :key="name" :class="'wm-' + mood" :style="{ flexGrow: counts[name] || 0 }"></i></div>
       <div class="wm-state-buttons" role="group" aria-label="Show only hosts and jobs with GPUs that are…">
         <button v-for="[name, mood] in states" :key="name" type="button" :aria-pressed="state === name" @click="pick(name)"><span class="wm-tag" :class="'wm-' + mood"></span><b>{{ counts[name] ?? '–' }}</b> {{ name }}</button>
-        <span class="wm-muted">of {{ counts.total ?? '–' }} GPUs</span>
+        <span class="wm-muted">of {{ counts.total ?? '–' }} {{ counts.total === 1 ? 'GPU' : 'GPUs' }}</span>
       </div>
     </section>`,
   data: () => ({ states: STATES, counts: {}, state: chosen(["gpus"]).gpus }),

@@ -4,9 +4,9 @@ export default {
   mixins: [panel],
   props: { tiles: Array },
   template: `
-    <section class="wm-stats" :aria-label="title" :aria-busy="busy">
+    <section class="wm-stats" :class="{ 'wm-away': away }" :aria-label="title" :aria-busy="busy">
       <h2 class="wm-hidden">{{ title }}</h2>
-      <p v-if="error" role="alert" class="wm-error">{{ error }}</p>
+      <p v-if="error && !away" role="alert" class="wm-error">{{ error }}</p>
       <dl>
         <div v-for="each in figures" :key="each.name" class="wm-stat" :title="each.help">
           <dt>{{ each.name }}</dt>

@@ -1,4 +1,4 @@
-import { address, choose, followTheme, onChosen, theme, whoAmI } from "warpmeter-ui";
+import { address, choose, followTheme, missed, onChosen, theme, whoAmI } from "warpmeter-ui";
 
 export default {
   props: { links: Array, here: String },
@@ -16,18 +16,22 @@ export default {
         <option value="light">Light</option>
         <option value="dark">Dark</option>
       </select>
+      <p v-if="away" role="alert" class="wm-away-told"><b>{{ away.away === 'store' ? 'The store does not answer.' : 'warpmeter does not answer.' }}</b> It is asked again every few seconds; what is dimmed is from before. <small v-if="away.away === 'store'">{{ away.why }}</small></p>
     </div>`,
-  data: () => ({ shown: theme(), who: {}, turn: 0 }),
+  data: () => ({ shown: theme(), who: {}, turn: 0, away: missed() }),
   mounted() {
     followTheme();
     this.leave = onChosen(null, () => {
       this.shown = theme();
       this.turn += 1;
     });
+    this.miss = () => (this.away = missed());
+    addEventListener("wm-away", this.miss);
     whoAmI().then((found) => (this.who = found));
   },
   unmounted() {
     this.leave();
+    removeEventListener("wm-away", this.miss);
   },
   methods: {
     to(path) {

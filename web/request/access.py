@@ -10,18 +10,29 @@ from typing import Annotated, Final, Literal
 from fastapi import Depends, HTTPException, Request
 
 Role = Literal["viewer", "operator"]
+Kind = Literal["token", "proxy", "local"]
 ROLES: Final[tuple[Role, ...]] = ("viewer", "operator")
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who makes a request, as the audit and a capture's `requested_by` name them."""
+    """Who makes a request, as the audit and a capture's `requested_by` name them.
+
+    `kind` is who vouches for the name: a token of the settings (also in a session), or the proxy, whose users may be
+    called like a token.
+    """
 
     name: str
     role: Role
+    kind: Kind = "token"
+
+    @property
+    def key(self) -> str:
+        """Of nobody else."""
+        return f"{self.kind} {self.name}"
 
 
-LOCAL: Final = Caller("local", "operator")
+LOCAL: Final = Caller("local", "operator", "local")
 """Everybody on this machine, while no authentication is set up: the page is on loopback alone then."""
 
 

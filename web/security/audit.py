@@ -10,14 +10,15 @@ _LONGEST = 500
 
 
 def record(who: Caller, action: str, **what: object) -> None:
-    """One line: the caller and their role, what they did, and to what; texts are cut at 500 characters."""
-    log.get("web").info("audit", who=who.name, role=who.role, action=action, **{k: _short(v) for k, v in what.items()})
+    """One line: the caller, who vouches for them, their role, what they did, and to what; long texts are cut."""
+    told = {"by": who.kind, **what}
+    log.get("web").info("audit", who=who.name, role=who.role, action=action, **{k: _short(v) for k, v in told.items()})
 
 
 def refused(who: Caller | None, status: int, why: str, **what: object) -> None:
     """One line for what was not allowed."""
-    name = who.name if who else ""
-    log.get("web").warning("refused", who=name, status=status, why=why, **{k: _short(v) for k, v in what.items()})
+    told = {"who": who.name if who else "", "by": who.kind if who else "nobody", **what}
+    log.get("web").warning("refused", status=status, why=why, **{k: _short(v) for k, v in told.items()})
 
 
 def _short(value: object) -> object:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from warpmeter import log
 from warpmeter.settings import Web
@@ -95,6 +96,8 @@ class Gate:
             if scope["type"] == "websocket" or answer.status:
                 raise
             return Refusal(503, "this process stops: ask again", {"retry-after": "2"})
+        except ClientDisconnect:  # while it still sent: nobody is there to answer
+            return None
         except Exception as error:  # noqa: BLE001 - the edge: what nobody expected becomes a line in the log and a 500
             name = who.name if who else ""
             log.get("web").error("failed", path=scope["path"][:500], who=name, exc_info=error)
@@ -149,7 +152,7 @@ class Gate:
             return 0.0
         if request.path == "/login" or identified.caller is None:
             return self._logins.wait_s(self._identity.address(request))
-        return self._writes.wait_s(identified.caller.name)
+        return self._writes.wait_s(identified.caller.key)
 
     def _tell(self, request: Asked, identified: Identified, status: int, refusal: Refusal | None) -> None:
         what = {"method": request.method, "path": request.path, "address": self._identity.address(request)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from warpmeter.clock import Clock, SystemClock
-from warpmeter.settings import Token, Web
+from warpmeter.settings import Token, Web, unsendable
 from warpmeter.web.request.access import LOCAL, Caller, Role
 from warpmeter.web.security.requests import Asked
 from warpmeter.web.security.sessions import COOKIE, Known, Sessions
@@ -50,6 +50,8 @@ def _text(token: Token) -> str:
             f"web.tokens {token.name!r}: {token.token_file} holds less than {TOKEN_CHARACTERS} characters; "
             "write a longer token into it, e.g. of `openssl rand -hex 24`"
         )
+    if problem := unsendable(text):
+        raise TokenError(f"web.tokens {token.name!r}: {token.token_file} {problem}")
     return text
 
 
@@ -102,10 +104,18 @@ class Identity:
         web = self._web
         if asked.repeated & {web.user_header.lower(), web.groups_header.lower()}:  # the browser's own, and the proxy's
             return None
-        user = asked.headers[web.user_header.lower()].strip()[:200]
-        said = asked.headers.get(web.groups_header.lower(), "")
+        user = _text_of(asked.headers[web.user_header.lower()]).strip()[:200]
+        said = _text_of(asked.headers.get(web.groups_header.lower(), ""))
         groups = {each.strip().removeprefix("/") for each in said.split(",")}  # Keycloak's begin with a slash
         role: Role | None = "operator" if groups & set(web.operator_groups) else None
         if role is None and (not web.viewer_groups or groups & set(web.viewer_groups)):
             role = "viewer"
-        return Caller(user, role) if role and user else None
+        return Caller(user, role, "proxy") if role and user else None
+
+
+def _text_of(header: str) -> str:
+    """A header of a proxy: UTF-8 where it is that, else Latin-1, which is what HTTP says."""
+    try:
+        return header.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return header

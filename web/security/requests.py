@@ -2,8 +2,9 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
+
+from starlette.requests import cookie_parser
 
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 Scope = dict[str, Any]
@@ -39,15 +40,11 @@ class Asked:
     @property
     def for_person(self) -> bool:
         """A browser goes there, to show it to somebody."""
-        return self.method == "GET" and self.kind == "http" and "text/html" in self.headers.get("accept", "")
+        return self.method in ("GET", "HEAD") and self.kind == "http" and "text/html" in self.headers.get("accept", "")
 
     def cookie(self, name: str) -> str:
-        """A cookie's value, '' without one."""
-        try:
-            found = SimpleCookie(self.headers.get("cookie", "")).get(name)
-        except CookieError:
-            return ""
-        return found.value if found else ""
+        """A cookie's value, '' without one; whatever else of this machine's name set beside it."""
+        return cookie_parser(self.headers.get("cookie", "")).get(name, "")
 
 
 def asked(scope: Scope) -> Asked:

@@ -49,7 +49,7 @@ class Sessions:
 
     def csrf(self, caller: Caller) -> str:
         """What a page of ours sends along with a write, and a page of another site cannot know."""
-        return self._mac(b"csrf", caller.name.encode())
+        return self._mac(b"csrf", caller.key.encode())
 
     def _signature(self, known: Known, said: str) -> str:
         return self._mac(b"session", hashlib.sha256(known.token.encode()).digest() + said.encode())

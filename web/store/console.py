@@ -8,19 +8,21 @@ there is no console on it.
 
 import re
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
-from warpmeter import store
-from warpmeter.web.store.reads import FORMAT, Reads
+import msgspec
 
+from warpmeter import store
+from warpmeter.lexer import Lexeme, LexError, Token, lexemes
+from warpmeter.web.store.reads import FORMAT, Reads, TooLongError
+
+BYTE_ORDER_MARK: Final = "\ufeff"
 AT_ONCE: Final = 4
 """Statements that run at once: the page must not wait for an operator's."""
 READING: Final = ("SELECT", "WITH", "SHOW", "DESCRIBE", "DESC", "EXPLAIN", "EXISTS", "(")
-FIRST: Final = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*(\w+|\()", re.DOTALL)
-SETTINGS: Final = re.compile(r"(?<!\w)(?<!\bsystem\.)settings(?!\w)", re.IGNORECASE)
-ENDING: Final = re.compile(r"[\s;]+\Z")
 POSITION: Final = re.compile(r"failed at position (\d+).*?\(line (\d+), col (\d+)\)", re.DOTALL)
 LIMITS: Final = {159: "web.sql_s", 241: "web.query_memory", 396: "web.sql_bytes"}
 """ClickHouse's codes, and the limit of ours that was reached."""
@@ -53,8 +55,10 @@ class Console:
             raise StatementError(f"{AT_ONCE} statements run already: ask again", 429)
         try:
             settings = {**self._bounds(rows), **FORMAT, "output_format_json_quote_64bit_integers": int(exact)}
-            client = self.reads.client(self.reads.limits.sql_s)
-            return client.raw_query(statement, settings={**settings, **_read_only(self.reads)}, fmt=form)
+            settings |= _read_only(self.reads)
+            return self.reads.bounded(statement, form, settings, self.reads.limits.sql_bytes, self.reads.limits.sql_s)
+        except TooLongError as error:
+            raise StatementError(over("web.sql_bytes")) from error
         except store.ClickHouseError as error:
             raise explained(error, statement) from error
         finally:
@@ -74,16 +78,44 @@ class Console:
 
 def checked(sql: str) -> str:
     """One statement that reads, without its semicolon. Raises StatementError; the store checks the rest of it."""
-    statement = ENDING.sub("", sql)
-    first = FIRST.match(statement)
-    if first is None:
+    text = sql.removeprefix(BYTE_ORDER_MARK).encode()
+    try:
+        tokens = list(lexemes(text))
+    except LexError as error:
+        raise StatementError(str(error)) from error
+    while tokens and tokens[-1].text == ";" and tokens[-1].token is Token.SYMBOL:
+        tokens.pop()
+    if not tokens:
         raise StatementError("there is no statement")
-    if first[1].upper() not in READING:
-        raise StatementError(f"the console reads: it takes {', '.join(READING[:-1])}, not {first[1][:40]}")
-    if found := SETTINGS.search(statement):
-        line, column = _place(statement, found.start())
-        raise StatementError("no SETTINGS: the console's limits are fixed (web.sql_…)", line=line, column=column)
-    return statement
+    if tokens[0].token is Token.STRING or tokens[0].text.upper() not in READING:
+        raise StatementError(f"the console reads: it takes {', '.join(READING[:-1])}, not {tokens[0].text[:40]}")
+    if found := _setting(tokens):
+        line, column = _place(sql, len(text[: found.start].decode()) + len(sql) - len(text.decode()))
+        why = "no SETTINGS: the console's limits are fixed (web.sql_…); what is called so goes in backquotes"
+        raise StatementError(why, line=line, column=column)
+    return text[: tokens[-1].end].decode()
+
+
+def _setting(tokens: Sequence[Lexeme]) -> Lexeme | None:
+    """The word SETTINGS where it may begin settings: not as the part of a name, and not what SHOW shows."""
+    shown = 2 if len(tokens) > 1 and tokens[1].is_word("CHANGED") else 1
+    for at, each in enumerate(tokens):
+        if each.is_word("SETTINGS") and not (at == shown and tokens[0].is_word("SHOW")) and not _of_name(tokens, at):
+            return each
+    return None
+
+
+def _of_name(tokens: Sequence[Lexeme], at: int) -> bool:
+    """A token after a name and a dot, such as `system.settings`; after a number and a dot it is a word of its own."""
+    if at < 2 or tokens[at - 1].text != "." or tokens[at - 1].token is not Token.SYMBOL:
+        return False
+    before = tokens[at - 2]
+    return before.token is Token.NAME or (before.token is Token.WORD and not before.text[0].isdigit())
+
+
+def over(limit: str) -> str:
+    """What is said of a statement that reached a limit."""
+    return f"stopped: it went over {limit}"
 
 
 def explained(error: store.ClickHouseError, statement: str) -> StatementError:
@@ -92,7 +124,7 @@ def explained(error: store.ClickHouseError, statement: str) -> StatementError:
     if code is None:
         return StatementError(store.reason(error), 503)
     if code in LIMITS:
-        return StatementError(f"stopped: it went over {LIMITS[code]}")
+        return StatementError(over(LIMITS[code]))
     found = POSITION.search(said)
     if found is None:
         return StatementError(said)
@@ -113,5 +145,6 @@ def _read_only(reads: Reads) -> dict[str, int]:
 
     It comes last among the settings of a request, for it closes the door behind itself.
     """
-    (value,) = reads.client().query("SELECT value FROM system.settings WHERE name = 'readonly'").result_rows[0]
+    sql = "SELECT value FROM system.settings WHERE name = 'readonly'"
+    ((value,),) = msgspec.json.decode(reads.whole(sql, {}, "JSONCompact", {}))["data"]
     return {"readonly": 1} if value == "0" else {}

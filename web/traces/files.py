@@ -21,6 +21,10 @@ BLOCK: Final = 4 << 20
 RANGE: Final = re.compile(r"bytes=([0-9]{0,40})-([0-9]{0,40})")
 """Longer numbers Python would refuse to read, and no file has such a byte."""
 
+CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+SUM: Final = re.compile(r"[0-9a-z]{1,128}")
+"""What an ETag may be made of: anybody who may write events can say that something is a sum."""
+
 
 class NoFileError(Exception):
     """The trace cannot be had; the message says why and what to do."""
@@ -62,19 +66,22 @@ class Stored:
 
 def stored(traces: Traces, url: str, sha256: str = "") -> Stored:
     """The file of a URL that a capture event names. Raises NoFileError where it is not in the store, or not there."""
+    if CONTROL.search(url):
+        raise NoFileError("its name has a control character, which no trace's has, so it is not given out")
     files, root = url_to_fs(_url(traces.url), **traces.options)
-    path = files._strip_protocol(_url(url))
-    if not _inside(files, str(path), str(root), url, traces.url):
-        raise NoFileError(f"it lies outside of the trace store ({traces.url}), so it is not given out")
     try:
-        found = files.info(path)
-        if found["type"] != "file":
-            raise FileNotFoundError
+        path = str(files._strip_protocol(_url(url)))
+        inside = _inside(files, path, str(root), url, traces.url)
+        found = files.info(path) if inside else {}
     except FileNotFoundError:
         raise NoFileError(_missing(traces)) from None
-    except Exception as error:  # every store has its own ways to fail
+    except Exception as error:  # every store has its own ways to fail, and a folder links that lead in a circle
         raise NoFileError(f"the trace store does not give it: {error}") from error
-    return Stored(url, int(found["size"]), sha256, files, str(path))
+    if not inside:
+        raise NoFileError(f"it lies outside of the trace store ({traces.url}), so it is not given out")
+    if found["type"] != "file":
+        raise NoFileError(_missing(traces))
+    return Stored(url, int(found["size"]), sha256 if SUM.fullmatch(sha256) else "", files, path)
 
 
 def _url(url: str) -> str:

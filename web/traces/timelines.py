@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from warpmeter.web.store.reads import Reads
@@ -44,6 +45,17 @@ def shown(reads: Reads, capture_id: str, rank: int, process: str = "") -> Shown:
             "(`warpmeter analyze FILE --load`), or choose a rank that is there"
         )
     return Shown(capture_id, found[0]["process"], found[0]["load"])
+
+
+@lru_cache(maxsize=1000)
+def loaded(reads: Reads, of: Shown) -> Shown:
+    """The same, if that load is whole: what is, stays so. Raises NoTimelineError where it is not there."""
+    if not reads.rows("timeline_known", **of.parameters())[0]["known"]:
+        raise NoTimelineError(
+            f"no load {of.load} of process {of.process} of capture {of.capture_id!r} is in the store: ask /lanes "
+            "which is"
+        )
+    return of
 
 
 def bucket_ns(since_ns: int, until_ns: int, width: int) -> int:

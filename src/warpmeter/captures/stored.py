@@ -76,7 +76,7 @@ def _of_process(capture_id: str, row: Row) -> list[Event]:
     )  # fmt: skip
     trace.MergeFrom(event)
     trace.state = "captured"
-    return [trace, event]
+    return [trace] if row["state"] == "captured" else [trace, event]  # a second word on the trace would not name it
 
 
 def _set(row: Row, *names: str) -> dict[str, Any]:

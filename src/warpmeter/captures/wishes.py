@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from warpmeter.captures import conditions
 from warpmeter.schemas.generated.capture_commands_pb2 import Envelope as Commands
 from warpmeter.schemas.generated.capture_requests_pb2 import Envelope as Requests
 from warpmeter.settings import Scheduler
@@ -57,6 +58,7 @@ def objections(request: Request) -> Iterator[Objection]:
     """Why a request cannot be carried out as it stands; nothing when it can."""
     mode, continuous = request.mode, request.mode == "continuous"
     much = "iterations" if request.iterations else "duration_ms"
+    condition = conditions.objection(request.where) if request.where else ""
     checks = (
         (
             request.mode not in ("", "trace", "continuous"),
@@ -64,6 +66,7 @@ def objections(request: Request) -> Iterator[Objection]:
             f"mode {mode!r} is none: trace or continuous",
         ),
         (not _has_target(request), "job_id", "it names no target: a job, hosts, or pids on one host"),
+        (bool(condition), "where", condition),
         ("" in request.hosts, "hosts", "a host without a name is none"),
         (
             request.count > MOST_TRACES,

@@ -80,10 +80,21 @@ def _signature(parameter: queries.Parameter) -> str:
     return parameter.name if parameter.default is None else f"{parameter.name}={parameter.default}"
 
 
+def shown(query: queries.Query, given: Mapping[str, str]) -> str:
+    """A query as it is run: what it answers, its SQL, and each parameter's value, those that follow from others too.
+
+    Where what it needs is not given, the SQL alone. Raises QueryError for what is given and wrong.
+    """
+    missing = [each.name for each in query.parameters if each.default is None and each.name not in given]
+    values = {} if missing else query.values(given)
+    lines = [f"-- param_{name}={value}" for name, value in values.items()]
+    return "\n".join([f"-- {query.description}", *lines, query.sql])
+
+
 def run_query(settings: Settings, name: str, chosen: str | None, pairs: Sequence[str], show: bool) -> None:
     """Run a named query, or `show` its SQL; raises QueryError, ValueError and ClickHouseError."""
     query = queries.get(name)
     if show:
-        out.print(f"-- {query.description}\n{query.sql}", markup=False, highlight=False, soft_wrap=True)
+        out.print(shown(query, parameters(pairs)), markup=False, highlight=False, soft_wrap=True)
         return
     run(settings, query.sql, chosen, query.values(parameters(pairs)))

@@ -263,7 +263,7 @@ class Exchange:
     async def stream(self, chunks: AsyncIterator[bytes], name: str, running: asyncio.Future[Figures]) -> None:
         """Send a result as it comes; held back at first, so that a short one has its figures and a failure a status.
 
-        `wait_end_of_query` holds all of it back, beyond 16 MiB in a file.
+        `buffer_size` holds more of it back and `wait_end_of_query` all, beyond 16 MiB in a file.
         """
         with SpooledTemporaryFile(max_size=_HELD_IN_MEMORY) as held:
             async for chunk in chunks:
@@ -271,7 +271,7 @@ class Exchange:
                     await self.answer.write(chunk)
                     continue
                 held.write(chunk)
-                if held.tell() >= _HOLD and not self.asked.wait_end:
+                if held.tell() >= max(_HOLD, self.asked.hold) and not self.asked.wait_end:
                     await self.begin(name, Figures())
                     await self._release(held)
             figures = await running

@@ -20,7 +20,8 @@ _RESERVED: Final = frozenset({
 
 @dataclass(frozen=True)
 class Request:
-    """What a client asks for; `query` is the part of the statement that came in the address."""
+    """What a client asks for; `query` is the part of the statement that came in the address, `hold` how many bytes of
+    the answer are held back (`buffer_size`)."""
 
     method: str
     access: access.Access
@@ -35,6 +36,7 @@ class Request:
     framed_body: bool
     framed_answer: bool
     wait_end: bool
+    hold: int
     protocol_version: int
 
     @property
@@ -79,6 +81,7 @@ def read(scope: Mapping[str, Any], write_token: str) -> Request:
         framed_body=_flag(given, "decompress"),
         framed_answer=_flag(given, "compress"),
         wait_end=_flag(given, "wait_end_of_query"),
+        hold=_number(given.get("buffer_size", "0")),
         protocol_version=_number(given.get("client_protocol_version", "0")),
     )
 

@@ -9,7 +9,7 @@ export default {
         <thead><tr><th scope="col">{{ answer.unit === 'step' ? 'A step of a rank' : 'The whole capture' }}</th><th scope="col" class="wm-hide-small"></th><th scope="col" class="wm-number">Whole</th><th v-for="part in parts" :key="part.name" scope="col" class="wm-number">{{ part.name }}</th></tr></thead>
         <tbody>
           <tr v-for="side in sides" :key="side.side">
-            <td class="wm-wide-text"><a :href="side.href">{{ side.capture_id }}</a><small>&ensp;{{ side.words }}</small></td>
+            <td class="wm-wide-text"><a class="wm-cut" :title="side.capture_id" :href="side.href">{{ side.capture_id }}</a><small>&ensp;{{ side.words }}</small></td>
             <td class="wm-grow wm-hide-small">${bar("side.parts")}</td>
             <td class="wm-number">{{ side.whole }}</td>
             <td v-for="part in side.figures" :key="part.name" class="wm-number">{{ part.text }}</td>

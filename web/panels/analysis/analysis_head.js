@@ -76,7 +76,7 @@ export default {
   },
   mounted() {
     this.others = this.base ? [{ capture_id: this.base, captured_at: null }] : [];
-    this.leave = follow(this.source, this.follows, (answer) => this.draw(answer), (message) => this.fail(message), { begin: () => (this.busy = true) });
+    this.leave = follow(this.source, this.follows, (answer) => this.draw(answer), (message, error) => this.fail(message, error), { begin: () => (this.busy = true) });
     this.listen = () => Object.assign(this, { place: chosen(CHOSEN), view: timelineAddress(this.rankOf()) });
     addEventListener("wm-chosen", this.listen);
   },
@@ -94,8 +94,10 @@ export default {
       if (answer.captured && !this.files.length) this.found();
       if (["capturing", "waiting"].includes(answer.state)) this.timer = setTimeout(() => this.leave.again(), AGAIN_MS);
     },
-    fail(message) {
-      Object.assign(this, { error: message, busy: false });
+    fail(message, { away }) {
+      this.busy = false;
+      if (away) return; // the page's bar says so, and what is shown stays
+      this.error = message;
       document.body.dataset.analysis = "none";
     },
     async found() {

@@ -1,9 +1,9 @@
 import { colour, framed, panel, show } from "warpmeter-ui";
 import { seconds } from "warpmeter-ui/analysis.js";
-import { charts } from "warpmeter-ui/plot.js";
+import { charted } from "warpmeter-ui/plot.js";
 
 export default {
-  mixins: [panel],
+  mixins: [panel, charted],
   template: framed(
     `<p v-if="devices && !devices.length" class="wm-empty">No allocations are in the trace. Capture with memory (profile_memory) to see what tensors hold.</p>
     <div v-show="!devices || devices.length" ref="chart" class="wm-held-chart" role="img" :aria-label="words"></div>
@@ -11,7 +11,7 @@ export default {
       <p class="wm-muted">{{ words }}</p>
       <div v-if="device.holders.length" class="wm-scroll" tabindex="0" role="region" aria-label="Who held memory at the peak"><table class="wm-table">
         <thead><tr><th scope="col">Held at the peak by</th><th scope="col">Module</th><th scope="col" class="wm-number">Blocks</th><th scope="col" class="wm-number">Bytes</th></tr></thead>
-        <tbody><tr v-for="(row, at) in holders" :key="at"><td>{{ row.operator || 'no operator' }}</td><td>{{ row.module || '–' }}</td><td class="wm-number">{{ row.blocks }}</td><td class="wm-number">{{ bytes(row.bytes) }}</td></tr></tbody>
+        <tbody><tr v-for="(row, at) in holders" :key="at"><td><span class="wm-cut" :title="row.operator">{{ row.operator || 'no operator' }}</span></td><td><span class="wm-cut" :title="row.module">{{ row.module || '–' }}</span></td><td class="wm-number">{{ row.blocks }}</td><td class="wm-number">{{ bytes(row.bytes) }}</td></tr></tbody>
       </table></div>
     </template>`,
     `<label v-if="devices && devices.length > 1" class="wm-muted">Device <select aria-label="Device" v-model="at"><option v-for="(each, at) in devices" :key="at" :value="at">{{ named(each) }}</option></select></label>`,
@@ -32,30 +32,13 @@ export default {
   },
   watch: {
     at() {
-      this.plot?.setOption(this.options(), true);
+      this.paint();
     },
   },
-  mounted() {
-    this.again = () => this.plot?.setOption(this.options(), true);
-    addEventListener("wm-theme", this.again);
-    this.sized = new ResizeObserver(() => this.plot?.resize());
-    this.sized.observe(this.$refs.chart);
-  },
-  beforeUnmount() {
-    removeEventListener("wm-theme", this.again);
-    this.sized.disconnect();
-    this.plot?.dispose();
-  },
   methods: {
-    async draw({ devices }) {
+    draw({ devices }) {
       this.devices = devices;
-      if (!devices.length) return;
-      const echarts = await charts();
-      await this.$nextTick();
-      if (!this.$refs.chart) return;
-      this.plot ??= echarts.init(this.$refs.chart);
-      this.plot.resize();
-      this.plot.setOption(this.options(), true);
+      if (devices.length) this.chart();
     },
     options() {
       const [line, text] = [colour("--wm-line"), colour("--wm-muted")];

@@ -14,7 +14,7 @@ export default {
           <tbody>
             <tr v-for="row in rows" :key="row.process" :aria-selected="row.process === shown">
               <td><button type="button" class="wm-link" :aria-pressed="row.process === shown" @click="pick(row)">{{ row.process }}</button></td>
-              <td><a v-if="row.host" :href="host(row.host)">{{ row.host }}</a><span v-else>–</span></td>
+              <td><a v-if="row.host" class="wm-cut" :title="row.host" :href="host(row.host)">{{ row.host }}</a><span v-else>–</span></td>
               <td class="wm-grow">${bar("row.parts")}</td>
               <td class="wm-number">{{ row.busy }}</td>
               <td class="wm-number">{{ time(row.compute_seconds) }}</td>
@@ -34,7 +34,7 @@ export default {
         <div class="wm-scroll" tabindex="0" role="region" :aria-label="title + ' (table)'"><table class="wm-table">
           <thead><tr><th scope="col">Rank</th><th scope="col" class="wm-number">Last to</th><th scope="col" class="wm-number">Cost the others</th><th scope="col" class="wm-number">Late in all</th><th scope="col">What it did longer than the others</th></tr></thead>
           <tbody><tr v-for="row in late" :key="row.rank">
-            <td>{{ row.rank }}<small v-if="row.host">&ensp;{{ row.host }}</small></td>
+            <td>{{ row.rank }}<small v-if="row.host" class="wm-cut" :title="row.host">&ensp;{{ row.host }}</small></td>
             <td class="wm-number">{{ row.last }} of {{ row.of }}</td>
             <td class="wm-number">{{ time(row.cost_seconds) }}</td>
             <td class="wm-number">{{ time(row.late_seconds) }}</td>

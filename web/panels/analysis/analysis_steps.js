@@ -1,11 +1,11 @@
 import { colour, framed, panel, show } from "warpmeter-ui";
 import { PARTS, legend, seconds, timelineAddress } from "warpmeter-ui/analysis.js";
-import { charts } from "warpmeter-ui/plot.js";
+import { charted } from "warpmeter-ui/plot.js";
 
 const NANO = 1e9;
 
 export default {
-  mixins: [panel],
+  mixins: [panel, charted],
   template: framed(`
     <p v-if="steps && !steps.length" class="wm-empty">No steps were found. Call profiler.step() in the training loop, or capture more than one of its rounds.</p>
     <div v-show="!steps || steps.length" ref="chart" class="wm-steps-chart" role="img" :aria-label="words"></div>
@@ -35,30 +35,13 @@ export default {
       return `${all.length} step${all.length > 1 ? "s" : ""}, median ${seconds(longest.median_seconds)}${several ? " (of each step the longest of its ranks; bars are means over ranks)" : ""}; longest ${longest.step} ${seconds(longest.duration_seconds)}${several ? ` on rank ${longest.slowest_rank}` : ""}${input}. ${this.odd.length ? "" : "None is odd."}`;
     },
   },
-  mounted() {
-    this.again = () => this.plot?.setOption(this.options(), true);
-    addEventListener("wm-theme", this.again);
-    this.sized = new ResizeObserver(() => this.plot?.resize());
-    this.sized.observe(this.$refs.chart);
-  },
-  beforeUnmount() {
-    removeEventListener("wm-theme", this.again);
-    this.sized.disconnect();
-    this.plot?.dispose();
-  },
   methods: {
-    async draw({ data }) {
+    draw({ data }) {
       this.steps = data;
-      if (!data.length) return;
-      const echarts = await charts();
-      await this.$nextTick();
-      if (!this.$refs.chart) return;
-      if (!this.plot) {
-        this.plot = echarts.init(this.$refs.chart);
-        this.plot.on("click", ({ dataIndex }) => location.assign(this.view(this.steps[dataIndex])));
-      }
-      this.plot.resize();
-      this.plot.setOption(this.options(), true);
+      if (data.length) this.chart();
+    },
+    pressed(index) {
+      location.assign(this.view(this.steps[index]));
     },
     value(step, part) {
       return step[`during_${part}_seconds`] ?? 0;
@@ -81,7 +64,7 @@ export default {
           data: this.steps.map((each) => (name === "whole" ? each.mean_seconds : this.value(each, name))),
           ...(at === parts.length - 1 && {
             label: { show: this.steps.some((each) => each.odd), position: "top", color: mark, fontSize: 11, formatter: ({ dataIndex }) => (this.steps[dataIndex].odd ? "▼" : "") },
-            markLine: { silent: true, symbol: "none", data: [{ yAxis: this.steps[0].median_seconds }], lineStyle: { color: text, type: "dashed" }, label: { show: false } },
+            markLine: { silent: true, symbol: "none", precision: 12, data: [{ yAxis: this.steps[0].median_seconds }], lineStyle: { color: text, type: "dashed" }, label: { show: false } },
           }),
         })),
       };

@@ -37,7 +37,9 @@ def queries(
     ] = None,
     output: Format = None,
     param: Params = None,
-    show: Annotated[bool, typer.Option("--show", help="Print the SQL instead of running it.")] = False,
+    show: Annotated[
+        bool, typer.Option("--show", help="Print the SQL and the values of its parameters instead of running it.")
+    ] = False,
     as_json: Json = False,
     store: Dsn = None,
     data: Data = None,

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from warpmeter.cli import common
+from warpmeter.cli.commands import wanted
 from warpmeter.cli.common import explained
 from warpmeter.cli.options import Bootstrap, Data
 
@@ -52,66 +53,32 @@ def run(
 
 
 def capture(
-    job: Annotated[
-        str | None, typer.Argument(help="Job, on all its hosts: `warpmeter sql 'SELECT job_id, name FROM jobs'`.")
-    ] = None,
-    host: Annotated[list[str] | None, typer.Option("--host", help="Only on this host; repeatable.")] = None,
-    pid: Annotated[
-        list[int] | None,
-        typer.Option("--pid", help="This process of this host (or of --host), and what runs below it; repeatable."),
-    ] = None,
-    where: Annotated[
-        str, typer.Option("--where", help="Jobs for which this SQL holds, on the view jobs: user = 'ann'.")
-    ] = "",
-    limit: Annotated[int, typer.Option("--limit", min=0, help="Processes in all; 0: no limit.")] = 0,
-    duration: Annotated[
-        str | None, typer.Option("--duration", "-d", help="How long each traces: 500ms, 2s.", show_default="500ms")
-    ] = None,
-    iterations: Annotated[
-        int, typer.Option("--iterations", "-n", min=0, help="Trace so many optimizer steps instead.")
-    ] = 0,
-    roundup: Annotated[
-        int,
-        typer.Option(
-            "--roundup", min=0, help="Begin at a step that is a multiple of it.", show_default="one that suits"
-        ),
-    ] = 0,
-    warmup: Annotated[
-        str | None, typer.Option("--warmup", help="Profiler's warm-up before a duration.", show_default="5s")
-    ] = None,
-    warmup_iterations: Annotated[int, typer.Option(min=0, help="Profiler's warm-up before iterations.")] = 0,
-    shapes: Annotated[bool, typer.Option("--shapes", help="Shapes of operators' inputs.")] = False,
-    memory: Annotated[bool, typer.Option("--memory", help="Allocations; over a duration only.")] = False,
-    stacks: Annotated[bool, typer.Option("--stacks", help="Python calls; costs the most.")] = False,
-    flops: Annotated[bool, typer.Option("--flops", help="Floating-point operations of operators.")] = False,
-    modules: Annotated[bool, typer.Option("--modules", help="nn.Module calls.")] = False,
-    activity: Annotated[
-        list[str] | None, typer.Option("--activity", help="Only this kind of Kineto's events; repeatable.")
-    ] = None,
-    count: Annotated[int, typer.Option("--count", min=1, help="Capture so many times.")] = 1,
-    every: Annotated[
-        str | None, typer.Option("--every", help="Continuous: capture every 10m until detached or at a ceiling.")
-    ] = None,
-    max_count: Annotated[int, typer.Option(min=0, help="Ceiling of a continuous one: captures.")] = 0,
-    max_bytes: Annotated[str | None, typer.Option(help="Ceiling of a continuous one: 20GB in the store.")] = None,
-    max_time: Annotated[str | None, typer.Option(help="Ceiling of a continuous one: 12h.")] = None,
-    max_slowdown: Annotated[
-        float,
-        typer.Option(
-            min=0.0,
-            max=0.999,
-            help="Ceiling of a continuous one: this share of the job's steps a second lost to it: 0.1.",
-        ),
-    ] = 0.0,
-    name: Annotated[str, typer.Option(help="What you call it.")] = "",
-    wait: Annotated[
-        bool | None,
-        typer.Option("--wait/--no-wait", help="Follow it to its end.", show_default="wait, unless continuous"),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Copy the traces into this folder at the end.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each event.")] = False,
+    job: wanted.Job = None,
+    host: wanted.Hosts = None,
+    pid: wanted.Pids = None,
+    where: wanted.Where = "",
+    limit: wanted.Limit = 0,
+    duration: wanted.Duration = None,
+    iterations: wanted.Iterations = 0,
+    roundup: wanted.Roundup = 0,
+    warmup: wanted.Warmup = None,
+    warmup_iterations: wanted.WarmupIterations = 0,
+    shapes: wanted.Shapes = False,
+    memory: wanted.Memory = False,
+    stacks: wanted.Stacks = False,
+    flops: wanted.Flops = False,
+    modules: wanted.Modules = False,
+    activity: wanted.Activities = None,
+    count: wanted.Count = 1,
+    every: wanted.Every = None,
+    max_count: wanted.MaxCount = 0,
+    max_bytes: wanted.MaxBytes = None,
+    max_time: wanted.MaxTime = None,
+    max_slowdown: wanted.MaxSlowdown = 0.0,
+    name: wanted.Name = "",
+    wait: wanted.Wait = None,
+    output: wanted.Output = None,
+    as_json: wanted.Json = False,
     bootstrap_servers: Bootstrap = None,
     data: Data = None,
 ) -> None:
@@ -133,8 +100,7 @@ def capture(
     try:
         asked = request(
             "start", capturing.me(), name=name, job_id=job or "", hosts=hosts, pids=pid or [], where=where,
-            process_limit=limit,
-            duration_ms=amounts.milliseconds(duration) if duration else 0 if iterations else 500,
+            process_limit=limit, duration_ms=amounts.traced_ms(duration, iterations),
             iterations=iterations, iteration_roundup=roundup, warmup_s=_read(warmup, amounts.seconds),
             warmup_iterations=warmup_iterations, shapes=shapes, memory=memory, stacks=stacks, flops=flops,
             modules=modules, activities=activity or [], mode="continuous" if every else "trace", count=count,
@@ -146,11 +112,17 @@ def capture(
         common.fail(str(error), 2)
     if why := wishes.objection(asked):
         common.fail(why, 2)
+    waits = _waits(wait, every, output)
+    with explained(*capturing.EXPECTED, KafkaException):
+        raise typer.Exit(capturing.capture(settings, asked, waits, as_json, output))
+
+
+def _waits(wait: bool | None, every: str | None, output: Path | None) -> bool:
+    """Whether it is followed to its end; unless it is said, one that is not continuous is."""
     waits = not every if wait is None else wait
     if output is not None and not waits:
         common.fail("--output copies traces at the end, which is not waited for; `captures show ID --output` does", 2)
-    with explained(*capturing.EXPECTED, KafkaException):
-        raise typer.Exit(capturing.capture(settings, asked, waits, as_json, output))
+    return waits
 
 
 def _read(text: str | None, how: Callable[[str], int]) -> int:
