@@ -266,7 +266,7 @@ def measured(bench: Bench, shape: Minutes, wanted: str, rounds: int) -> tuple[li
     loads, shares = [], []
     for turn in range(rounds + 1):
         for name, path in pages(shape).items():
-            if wanted not in name:
+            if wanted.lower() not in name.lower():
                 continue
             loads.append(os.getloadavg()[0])
             shares.append(given_share())
@@ -334,6 +334,8 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="the figures as JSON")
     given = parser.parse_args()
     folder, shape = made(given.hosts, given.days)
+    if not any(given.only.lower() in name.lower() for name in pages(shape)):
+        parser.error(f"no page has {given.only!r} in its name; there are {', '.join(pages(shape))}")
     with serving(folder, given.against) as (engine, webs), chromium() as browser:
         bench = Bench(browser, psutil.Process(engine.process.pid), webs)
         results, busy = measured(bench, shape, given.only, given.rounds)

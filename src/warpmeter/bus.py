@@ -103,7 +103,8 @@ AWAY: Final = frozenset(
 _FORMING: Final = frozenset(
     {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
 )
-FORMING_S: Final = 10.0
+_MOVING: Final = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
+PATIENCE_S: Final = 10.0
 
 
 def said(error: KafkaException, kafka: Kafka, complaint: str = "") -> str:
@@ -121,13 +122,17 @@ def is_forming(error: KafkaException) -> bool:
     return error.args[0].code() in _FORMING
 
 
-def patiently(ask: Callable[[], T], seconds: float = FORMING_S) -> T:
-    """`ask` of a group, again while its coordinator is being found, as on a fresh cluster. Raises KafkaException."""
+def patiently(ask: Callable[[], T], seconds: float = PATIENCE_S) -> T:
+    """`ask` of a group or a partition, again while its coordinator or leader is being found, as on a fresh cluster.
+
+    Raises KafkaException.
+    """
     until = time.monotonic() + seconds
     while True:
         try:
             return ask()
         except KafkaException as error:
-            if not is_forming(error) or time.monotonic() >= until:
+            settling = is_forming(error) or error.args[0].code() in _MOVING
+            if not settling or time.monotonic() >= until:
                 raise
             time.sleep(0.2)

@@ -209,7 +209,7 @@ class _Reader:
         """Read from the first message of a time (seconds since the epoch) on; raises TailError."""
         with self._explained():
             asked = [TopicPartition(self._name, each, int(since * 1000)) for each in self._found_partitions()]
-            found = self._consumer.offsets_for_times(asked, timeout=TIMEOUT_S)
+            found = bus.patiently(lambda: self._consumer.offsets_for_times(asked, timeout=TIMEOUT_S))
             self._assign([(each.partition, each.offset if each.offset >= 0 else OFFSET_END) for each in found])
 
     def start_before_end(self) -> None:
@@ -247,7 +247,7 @@ class _Reader:
 
     def _before_end(self, partition: int) -> int:
         place = TopicPartition(self._name, partition)
-        low, high = self._consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
+        low, high = bus.patiently(lambda: self._consumer.get_watermark_offsets(place, timeout=TIMEOUT_S))
         return int(max(low, high - NEWEST))
 
     def _assign(self, places: Iterable[tuple[int, int]]) -> None:

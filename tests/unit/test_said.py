@@ -26,8 +26,9 @@ def test_a_broker_that_is_away_is_named_with_what_to_do_whatever_the_client_call
     assert bus.said(other, Kafka("k:1")) == "Kafka at k:1: no"
 
 
-def test_a_coordinator_that_is_being_found_is_asked_again() -> None:
-    answers: list[KafkaException | int] = [KafkaException(KafkaError(KafkaError.NOT_COORDINATOR)), 5]
+@pytest.mark.parametrize("code", [KafkaError.NOT_COORDINATOR, KafkaError.NOT_LEADER_FOR_PARTITION])
+def test_a_coordinator_or_leader_that_is_being_found_is_asked_again(code: int) -> None:
+    answers: list[KafkaException | int] = [KafkaException(KafkaError(code)), 5]
 
     def ask() -> int:
         answer = answers.pop(0)

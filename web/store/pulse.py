@@ -52,7 +52,5 @@ class Pulse:
             except store.ClickHouseError as error:
                 asked.set_result(store.reason(error))
             finally:
-                if (
-                    not asked.done()
-                ):  # something that nobody expected ends this thread; the next question begins another
+                if not asked.done():  # what nobody expected ends this thread; the next question begins another
                     asked.set_result("not known: it could not be asked, as the log says")

@@ -45,7 +45,7 @@ class Events:
         `read` goes on from there. Ends early when `still` is no more. Raises ReadingError.
         """
         try:
-            ends = self._assign(since)
+            ends = bus.patiently(lambda: self._assign(since))
         except KafkaException as error:
             raise ReadingError(f"{self._name} cannot be read: {error.args[0].str()}") from error
         while still() and any(self._next.get(each, 0) < end for each, end in ends.items()):
