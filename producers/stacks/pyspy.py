@@ -4,7 +4,7 @@ It reads the memory of a process from outside (process_vm_readv(2)) and nothing 
 not pause the process, so that nothing that may become of py-spy can leave a process stopped; what is read while it
 changes gives a few stacks in a hundred that are put together of two, and leaves the shares of functions as they are.
 C frames (`native`) can only be read of a process that stands still. py-spy then attaches to it at each sample with
-PTRACE_SEIZE, of which the kernel lets go when the one who attached is killed (ptrace(2)); `stalled` watches over it.
+PTRACE_SEIZE, of which the kernel lets go when the one who attached is killed (ptrace(2)); `held` tells that it does.
 """
 
 import os
@@ -29,7 +29,6 @@ SEIZES: Final = (0, 4, 3)
 """The first version that was seen to let go of a process when it is killed."""
 VERSION_S: Final = 10.0
 BEHIND: Final = "behind in sampling"
-TRACED: Final = b"t"
 MISSING: Final = (
     "py-spy is not installed beside the agent's Python, so no stacks of Python are sampled: "
     "pip install 'warpmeter[agent]', or set agent.stacks = false"
@@ -44,6 +43,9 @@ UNSUPPORTED: Final = (
     "Failed to find python interpreter", "Couldn't find python", "Failed to parse python",
 )  # fmt: skip
 REFUSED: Final = ("Permission Denied", "Permission denied", "Operation not permitted", "EPERM")
+_HELD: Final = re.compile(rb"^State:\s*t", re.MULTILINE)
+_TRACER: Final = re.compile(rb"^TracerPid:\s*(\d+)", re.MULTILINE)
+_SWITCHES: Final = re.compile(rb"^(?:non)?voluntary_ctxt_switches:\s*(\d+)", re.MULTILINE)
 _SAID: Final = re.compile(r"^Error: (.*)$|^ +(?:\d+: )?(.*)$", re.MULTILINE)
 
 
@@ -144,15 +146,23 @@ def _reason(words: str) -> str:
 
 def tracer(proc: str, pid: int) -> int:
     """The thread that traces a process, 0 for none."""
-    found = re.search(rb"^TracerPid:\s*(\d+)", files.optional(f"{proc}/{pid}/status") or b"", re.MULTILINE)
+    return _tracer(files.optional(f"{proc}/{pid}/status") or b"")
+
+
+def _tracer(status: bytes) -> int:
+    found = _TRACER.search(status)
     return int(found[1]) if found else 0
 
 
-def stalled(proc: str, pid: int, sampler: int) -> bool:
-    """Whether a process stands still in the hands of this sampler, at this instant."""
-    text = files.optional(f"{proc}/{pid}/stat")
-    held = text is not None and text[text.rfind(b")") + 2 :][:1] == TRACED
-    return held and _group(proc, tracer(proc, pid)) == sampler
+def held(proc: str, pid: int, sampler: int) -> int | None:
+    """How often a process had come to a stop when it stood still in the hands of this sampler; None when it does not.
+
+    The same number again is the same stop: at each sample the process is let go, and stopped anew (proc_pid_status(5)).
+    """
+    status = files.optional(f"{proc}/{pid}/status") or b""
+    if not _HELD.search(status) or _group(proc, _tracer(status)) != sampler:
+        return None
+    return sum(map(int, _SWITCHES.findall(status)))
 
 
 def _group(proc: str, tid: int) -> int:

@@ -115,11 +115,17 @@ class ProcessSampler:
 
     def _holds(self) -> bool:
         """Whether it holds the process still and does not get on, for it was stopped itself, or gets no CPU."""
+        stop = self._held()
         for _ in range(STALLED_LOOKS):
-            if not pyspy.stalled(self._proc, self.target.pid, self._child.pid):
+            if stop is None:
                 return False
             sleep(STALLED_S / STALLED_LOOKS)
+            if self._held() != stop:
+                return False
         return True
+
+    def _held(self) -> int | None:
+        return pyspy.held(self._proc, self.target.pid, self._child.pid)
 
     def _finished(self, end: End, now: float) -> Finished:
         behind = self._stalled or pyspy.was_behind(end) or now - self._begun.monotonic > self._due_s

@@ -1,7 +1,7 @@
-"""Programs of which it is known what they do: seven tenths of each half second one thing, three tenths another.
+"""Programs of which it is known what they do: seven tenths of each tenth of a second one thing, three tenths another.
 
 They go by the clock, and keep account of when they turned to what, for on a busy machine they are late at that. Lines
-are found by their marks.
+are found by their marks. Each lets any other process look at it, where Yama would let its parents alone (prctl(2)).
 """
 
 from dataclasses import dataclass
@@ -12,10 +12,15 @@ from typing import Final
 
 TURNED: Final = Struct("=dd")
 BEGIN: Final = """\
-import asyncio, hashlib, os, queue, struct, sys, threading, time, zlib
+import asyncio, ctypes, hashlib, os, queue, struct, sys, threading, time, zlib
 account = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND)
+PR_SET_PTRACER, PR_SET_PTRACER_ANY = 0x59616D61, ctypes.c_ulong(-1)
+def lets_others_look():
+    ctypes.CDLL(None).prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0)
+lets_others_look()
+of_first = 0.07
 def first():
-    return time.monotonic() % 0.5 < 0.35
+    return time.monotonic() % 0.1 < of_first
 def second():
     return not first()
 def begun(what=0):
@@ -68,7 +73,7 @@ LOADER: Final = """
 batches = queue.Queue(1)
 def load():
     while True:
-        time.sleep(0.5 - (time.monotonic() - 0.35) % 0.5)
+        time.sleep(0.1 - (time.monotonic() - of_first) % 0.1)
         batches.put(1)
 def train():
     begun(1)
@@ -83,6 +88,7 @@ while True:
     train()
 """
 NATIVE: Final = """
+of_first = 0.09
 block = os.urandom(1 << 16)
 def digest():
     begun(0)
@@ -109,6 +115,7 @@ while True:
 CHILDREN: Final = """
 import multiprocessing
 def crunch():
+    lets_others_look()
     begun()
     while True:
         sum(range(3000))

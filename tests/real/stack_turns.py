@@ -3,11 +3,15 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import pytest
 
 from tests.python import PYTHON
 from tests.real.stack_programs import Program
@@ -18,6 +22,17 @@ from warpmeter.producers.jobs.process import parse_stat
 from warpmeter.producers.source import Attribution, Health, Interpreter, JobTree, Reading, Sample
 from warpmeter.producers.stacks.source import StackSource
 from warpmeter.settings import Agent
+
+READS: Final = """
+import ctypes, errno, sys
+class Piece(ctypes.Structure):
+    _fields_ = [("at", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+byte = ctypes.create_string_buffer(1)
+here, there = Piece(ctypes.addressof(byte), 1), Piece(1, 1)
+libc = ctypes.CDLL(None, use_errno=True)
+libc.process_vm_readv(int(sys.argv[1]), ctypes.byref(here), 1, ctypes.byref(there), 1, 0)
+sys.exit(ctypes.get_errno() != errno.EFAULT)
+"""
 
 
 class Turning(SystemClock):
@@ -60,6 +75,15 @@ class Turns:
         self.health = {health.subject: health for health in reading.health}
         return reading
 
+    @property
+    def troubles(self) -> dict[str, Health]:
+        """What was told but that a sampler was behind, which it may be on a busy machine."""
+        return {
+            subject: health
+            for subject, health in self.health.items()
+            if subject != "rate" or "its sampler was behind" not in health.why
+        }
+
     def at_work(self) -> bool:
         """Look once; whether samplers still run."""
         self.look()
@@ -89,14 +113,35 @@ class Turns:
 
 
 @contextmanager
+def punctual() -> Iterator[None]:
+    """Give this thread, and what it starts, a CPU as soon as it wants one, as far as that is allowed (sched(7)).
+
+    A sampler that waits for a CPU takes its samples late, and many at once.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    except PermissionError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+@contextmanager
 def running(programs: Mapping[str, Program], *arguments: str) -> Iterator[dict[str, int]]:
-    """Start them; pids by name, once each has begun to work. They are stopped then."""
+    """Start them; pids by name, once each has begun to work. They are stopped then.
+
+    Skips where the kernel lets no process look at another: in a container that forbids it, say.
+    """
     started = {
         name: subprocess.Popen([PYTHON, "-I", str(each.path), str(each.account), *arguments], process_group=0)
         for name, each in programs.items()
     }
     try:
         until(lambda: all(each.begun for each in programs.values()), "the programs to work")
+        skip_unless_allowed(next(iter(started.values())).pid)
         for process in started.values():
             os.killpg(process.pid, signal.SIGSTOP)
         yield {name: process.pid for name, process in started.items()}
@@ -104,6 +149,26 @@ def running(programs: Mapping[str, Program], *arguments: str) -> Iterator[dict[s
         for process in started.values():
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def skip_unless_allowed(pid: int) -> None:
+    """Skip a test where another process may not read the memory of this one, as its kernel is set."""
+    if not may(sys.executable, "-c", READS, str(pid)):
+        pytest.skip("here the kernel lets no process look at another (ptrace)")
+
+
+@cache
+def may_perf() -> bool:
+    """Whether perf is here, and may sample the whole host."""
+    return may("perf", "record", "--all-cpus", "--event", "cpu-clock", "--output", "/dev/null", "true")
+
+
+def may(*line: str) -> bool:
+    """Whether a program is there and succeeds."""
+    try:
+        return subprocess.run(line, capture_output=True, timeout=60).returncode == 0
+    except OSError:
+        return False
 
 
 @contextmanager
@@ -133,6 +198,28 @@ def state(pid: int) -> tuple[str, int]:
     """Its state, and who traces it."""
     lines = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
     return lines["State"][0], int(lines["TracerPid"])
+
+
+def goes_on(pid: int) -> bool:
+    """Whether it runs or sleeps, and nobody traces it."""
+    return state(pid) in (("R", 0), ("S", 0))
+
+
+def gone(pid: int) -> bool:
+    """Whether it runs no more."""
+    try:
+        return state(pid)[0] in "ZX"
+    except OSError:
+        return True
+
+
+def children(pid: int) -> list[int]:
+    """Of all its threads; one that ends meanwhile has none."""
+    found: list[str] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):
+            found += (task / "children").read_text().split()
+    return list(map(int, found))
 
 
 def waited_s(pid: int) -> float:

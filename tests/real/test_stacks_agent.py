@@ -1,10 +1,8 @@
 """Real programs with a known profile, sampled by real samplers: shares, names, files and lines are right."""
 
-import os
-import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
@@ -12,7 +10,7 @@ import pytest
 
 from tests.real import stack_programs as programs
 from tests.real.stack_programs import Program
-from tests.real.stack_turns import Turns, going, running, share, told, tree
+from tests.real.stack_turns import Turns, children, going, may_perf, punctual, running, share, told, tree
 
 TEXTS: Final = {
     "split": programs.SPLIT,
@@ -23,20 +21,26 @@ TEXTS: Final = {
     "forks": programs.FORKS,
     "children": programs.CHILDREN,
 }
-WINDOW_S: Final = 6.0
-TURNS: Final = 4
-"""So many are added up where the machine is busy: a sampler that waits for a CPU takes fewer looks at a program."""
-BUSY: Final = 0.01
-"""Of a turn, the share that its sampler waited for a CPU."""
 POINTS: Final = 0.03
 """What a share may be off: 3 points."""
+SIGMAS: Final = 5.5
+"""The chance that sampling alone is off by more than so many standard deviations is less than 1 in 20 million."""
+WINDOW_S: Final = 8.0
+RATE_HZ: Final = 1000
+NATIVE_HZ: Final = 500
+"""It holds the program still for half a millisecond or so, and must not do so all the time."""
+TURNS: Final = 4
+"""So many are added up at most until the samples are enough, and were taken by a sampler that found a free CPU."""
+BUSY: Final = 0.1
+"""Of a turn, the share that its sampler waited for a CPU."""
+OTHERS_HZ: Final = 60
 
 pytestmark = pytest.mark.long
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What was told of one program; `of_first`: the share of what is first, by its own account."""
+    """What was told of one program; `of_first`: the share of what is first when it was sampled, by its own account."""
 
     program: Program
     pid: int
@@ -53,38 +57,52 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Seen]:
     """A turn for each that is to be exact, and one for the others; who is not sampled is stopped, for CPUs are few."""
     folder = tmp_path_factory.mktemp("programs")
     every = {name: Program.put(folder, name, text) for name, text in TEXTS.items()}
-    perf = "on" if shutil.which("perf") and os.geteuid() == 0 else "off"
     with running(every) as pids:
         found = _alone(every, pids, "split")
         found |= _alone(every, pids, "async")
         found |= _alone(every, pids, "loader", stacks_idle=True)
-        found |= _alone(every, pids, "native", stacks_native=True)
-        found |= _others(every, pids, perf)
+        found |= _alone(every, pids, "native", NATIVE_HZ, stacks_native=True)
+        found |= _others(every, pids)
     return found
 
 
-def _alone(every: Mapping[str, Program], pids: Mapping[str, int], name: str, **settings: Any) -> dict[str, Seen]:
-    turns = Turns([tree(pids[name], name)], stacks_sampling_s=WINDOW_S, **settings)
-    true = []
-    with going(pids[name]):
+def _alone(
+    every: Mapping[str, Program], pids: Mapping[str, int], name: str, rate: int = RATE_HZ, **settings: Any
+) -> dict[str, Seen]:
+    turns = Turns([tree(pids[name], name)], stacks_sampling_s=WINDOW_S, stacks_rate_hz=rate, **settings)
+    quiet, true = 0, Counter[float]()
+    with going(pids[name]), punctual():
         for _ in range(TURNS):
-            waited_s = turns.turn()
+            before, waited_s = len(turns.rows), turns.turn()
             at = turns.at.pop(pids[name])
-            true.append(every[name].share(at - WINDOW_S, at))
-            if waited_s < BUSY * WINDOW_S:
+            samples = sum(row.samples for row in main(turns.rows[before:]))
+            of_first = every[name].share(at - WINDOW_S, at)
+            true[of_first] += samples
+            quiet += samples if waited_s < BUSY * WINDOW_S else 0
+            if quiet >= enough(of_first):
                 break
+    assert turns.troubles == {}
     rows = [row for row in turns.rows if row.pid == pids[name]]
-    return {name: Seen(every[name], pids[name], rows, fmean(true))}
+    return {name: Seen(every[name], pids[name], rows, fmean(true, weights=true.values()))}
 
 
-def _others(every: Mapping[str, Program], pids: Mapping[str, int], perf: str) -> dict[str, Seen]:
+def enough(share: float) -> float:
+    """Samples by which a share is known to so many points: they are taken at random times, each on its own."""
+    return share * (1 - share) * (SIGMAS / POINTS) ** 2
+
+
+def main(rows: Sequence[Any]) -> list[Any]:
+    return [row for row in rows if (row.source, row.thread) == ("py-spy", "MainThread")]
+
+
+def _others(every: Mapping[str, Program], pids: Mapping[str, int]) -> dict[str, Seen]:
     names, worker = ("threads", "forks", "children"), _child(pids["children"])
     trees = [
         tree(pids["threads"], "threads"),
         tree(pids["forks"], "forks"),
         tree(pids["children"], "children", 9, [worker]),
     ]
-    turns = Turns(trees, stacks_perf=perf)
+    turns = Turns(trees, stacks_perf="on" if may_perf() else "off", stacks_rate_hz=OTHERS_HZ)
     with going(*(pids[name] for name in names)):
         turns.turn()
     of_pid = {worker: "children"} | {pids[name]: name for name in names}
@@ -93,8 +111,8 @@ def _others(every: Mapping[str, Program], pids: Mapping[str, int], perf: str) ->
 
 
 def _child(pid: int) -> int:
-    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return int(child)
+    (child,) = children(pid)
+    return child
 
 
 def of(seen: Seen, source: str) -> Sequence[Any]:
@@ -103,9 +121,9 @@ def of(seen: Seen, source: str) -> Sequence[Any]:
 
 def split(seen: Seen, first: str, second: str) -> None:
     """The share of the first of two functions is what it was while it was sampled, within three points."""
-    rows = [row for row in of(seen, "py-spy") if row.thread == "MainThread"]
-    found = share(rows, told(rows), first, (first, second))
-    assert abs(found - seen.of_first) <= POINTS
+    rows = main(seen.rows)
+    assert sum(row.samples for row in rows) >= enough(seen.of_first)
+    assert share(rows, told(rows), first, (first, second)) == pytest.approx(seen.of_first, abs=POINTS, rel=0)
 
 
 def test_a_cpu_loop_is_split_as_it_is(seen: dict[str, Seen]) -> None:
@@ -131,11 +149,15 @@ def test_a_row_says_whose_it_is(seen: dict[str, Seen]) -> None:
         ("gpu01", "split", 0, seen["split"].pid, "program.py")
     }
     assert {(row.tid, row.thread, row.period_ms, row.sampled_ms, row.unit) for row in rows} == {
-        (seen["split"].pid, "MainThread", 3_600_000, 6000, "microseconds")
+        (seen["split"].pid, "MainThread", 3_600_000, 8000, "microseconds")
     }
-    assert all(row.weight == round(row.samples * 1e6 / 50) for row in rows)
     turns = len({row.ts for row in rows})
-    assert 4e6 * turns < sum(row.weight for row in rows) <= 6.1e6 * turns
+    assert 5e6 * turns < sum(row.weight for row in rows) <= 8.1e6 * turns
+
+
+def test_a_sample_weighs_what_passes_until_the_next(seen: dict[str, Seen]) -> None:
+    rows = of(seen["children"], "py-spy")
+    assert all(row.weight == round(row.samples * 1e6 / OTHERS_HZ) for row in rows)
 
 
 def test_threads_have_their_names_and_one_that_sleeps_takes_no_time(seen: dict[str, Seen]) -> None:
@@ -181,8 +203,9 @@ def test_a_process_that_forks_all_the_time_is_sampled_as_any_other(seen: dict[st
     assert any("forks.py" in frame for frame in seen["forks"].frames())
 
 
-@pytest.mark.skipif(shutil.which("perf") is None or os.geteuid() != 0, reason="needs perf, and root")
 def test_perf_sees_the_same_processes_down_to_the_kernel(seen: dict[str, Seen]) -> None:
+    if not may_perf():
+        pytest.skip("here is no perf, or it may not sample the whole host")
     rows = of(seen["threads"], "perf")
     assert {(row.job_id, row.rank, row.process) for row in rows} == {("threads", 0, "program.py")}
     assert any("libcrypto" in frame or "_hashlib" in frame for frame in seen["threads"].frames())

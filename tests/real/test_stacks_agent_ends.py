@@ -19,7 +19,7 @@ import pytest
 from tests.python import PYTHON
 from tests.real import stack_programs as programs
 from tests.real.stack_programs import Program
-from tests.real.stack_turns import Turns, going, running, state, tree
+from tests.real.stack_turns import Turns, children, goes_on, going, gone, may, running, state, tree
 from tests.wait import until
 from warpmeter.producers.source import JobTree, SourceError
 
@@ -29,6 +29,7 @@ MODES: Final[dict[str, dict[str, Any]]] = {
     "blocking": {"stacks_blocking": True},
     "native": {"stacks_native": True},
 }
+IN_A_NAMESPACE: Final = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 AGENT: Final = """
 import json, sys, time
 from tests.real.stack_turns import Turns, tree
@@ -75,19 +76,6 @@ def script(text: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     finally:
         process.kill()
         process.communicate()
-
-
-def goes_on(pid: int) -> bool:
-    """Whether it runs or sleeps, and nobody traces it."""
-    return state(pid) in (("R", 0), ("S", 0))
-
-
-def gone(pid: int) -> bool:
-    """Whether it runs no more."""
-    try:
-        return state(pid)[0] in "ZX"
-    except OSError:
-        return True
 
 
 def killed_at_work(pid: int, mode: str, wait_s: float) -> None:
@@ -144,7 +132,7 @@ def test_a_sampler_that_does_not_get_on_while_it_holds_a_process_is_ended(busy: 
 
     until(caught, "the sampler to hold the process", every_s=0.003)
     turns.finish()
-    assert goes_on(busy)
+    until(lambda: goes_on(busy), "the process to go on")
     assert turns.health["processes/timeout"].why.startswith(f"pid {busy}: py-spy held it still")
     assert "its sampler was behind" in turns.health["rate"].why
 
@@ -157,7 +145,7 @@ def test_of_a_process_that_is_traced_by_another_the_python_is_seen_and_no_c(busy
         native = Turns([tree(busy)], stacks_sampling_s=1.0, stacks_native=True)
         plain.turn()
         native.turn()
-        assert (bool(plain.rows), plain.health) == (True, {})
+        assert (bool(plain.rows), plain.troubles) == (True, {})
         assert native.rows == []
         assert native.health["processes/denied"].why.startswith(f"pid {busy}: process {tracer.pid} traces it")
         assert state(busy)[1] == tracer.pid
@@ -173,8 +161,9 @@ def test_who_may_not_look_says_so_and_what_to_do(busy: int) -> None:
     told = {subject: (state, why) for subject, state, why in json.loads(done.stdout)}
     state_, why = told["processes/denied"]
     assert (state_, "CAP_SYS_PTRACE" in why) == ("denied", True)
-    assert told["perf"][0] == "unsupported"
-    assert goes_on(busy)
+    if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) > 0:
+        assert told["perf"][0] == "unsupported"
+    until(lambda: goes_on(busy), "the process to go on")
 
 
 def test_a_process_that_ends_meanwhile_gives_what_was_seen_and_no_trouble(tmp_path: Path) -> None:
@@ -182,7 +171,7 @@ def test_a_process_that_ends_meanwhile_gives_what_was_seen_and_no_trouble(tmp_pa
         turns = Turns([tree(pids["ends"])])
         with going(pids["ends"]):
             turns.turn()
-        assert turns.health == {}
+        assert turns.troubles == {}
         assert {row.pid for row in turns.rows} <= {pids["ends"]}
 
 
@@ -236,22 +225,13 @@ def test_who_asks_to_be_left_alone_is(busy: int) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a pid namespace")
 def test_in_a_container_threads_have_the_hosts_numbers_and_one_that_sleeps_takes_no_time(tmp_path: Path) -> None:
+    if not may(*IN_A_NAMESPACE, "true"):
+        pytest.skip("here nobody can make a pid namespace")
     program = Program.put(tmp_path, "threads", programs.THREADS)
-    line = [
-        "unshare",
-        "--pid",
-        "--fork",
-        "--kill-child",
-        "--mount-proc",
-        PYTHON,
-        "-I",
-        str(program.path),
-        str(program.account),
-    ]
-    outside = subprocess.Popen(line)
+    outside = subprocess.Popen([*IN_A_NAMESPACE, PYTHON, "-I", str(program.path), str(program.account)])
     try:
         until(lambda: program.begun, "the program to work")
-        (pid,) = map(int, Path(f"/proc/{outside.pid}/task/{outside.pid}/children").read_text().split())
+        (pid,) = children(outside.pid)
         turns = Turns([tree(pid)], stacks_sampling_s=3.0)
         turns.turn()
         rows = [row for row in turns.rows if row.thread == "hasher 1"]
@@ -259,7 +239,7 @@ def test_in_a_container_threads_have_the_hosts_numbers_and_one_that_sleeps_takes
         (tid,) = {row.tid for row in rows}
         assert Path(f"/proc/{pid}/task/{tid}/comm").exists()
         assert asleep <= 0.1 * sum(row.weight for row in rows)
-        assert turns.health == {}
+        assert turns.troubles == {}
     finally:
         outside.kill()
         outside.wait()
