@@ -16,11 +16,12 @@
 -- @base_job_id ''  of this job alone, before
 -- @windows stack_samples  or stack_hours
 -- @base_windows stack_samples  or stack_hours
+-- @by ''  host, process, rank, thread: a level of its own below all
 -- @least 0.0005  share of both sides below which a function is left out
 WITH
     later AS
     (
-        SELECT stack, any(if(job_id = '', host, job_id)) AS owner, sum(estimate) AS weight
+        SELECT stack, multiIf({by:String} = 'host', host, {by:String} = 'process', process, {by:String} = 'thread', thread, {by:String} = 'rank', if(isNull(rank), 'no rank', concat('rank ', toString(assumeNotNull(rank)))), '') AS part, any(if(job_id = '', host, job_id)) AS owner, sum(estimate) AS weight
         FROM {windows:Identifier}
         WHERE ts >= {since:DateTime('UTC')} AND ts < {until:DateTime('UTC')}
             AND ({host:String} = '' OR host = {host:String})
@@ -30,11 +31,11 @@ WITH
             AND ({pid:UInt32} = 0 OR pid = {pid:UInt32})
             AND ({source:String} = '' OR source = {source:String})
             AND unit = {unit:String}
-        GROUP BY stack
+        GROUP BY stack, part
     ),
     before AS
     (
-        SELECT stack, any(if(job_id = '', host, job_id)) AS owner, sum(estimate) AS weight
+        SELECT stack, multiIf({by:String} = 'host', host, {by:String} = 'process', process, {by:String} = 'thread', thread, {by:String} = 'rank', if(isNull(rank), 'no rank', concat('rank ', toString(assumeNotNull(rank)))), '') AS part, any(if(job_id = '', host, job_id)) AS owner, sum(estimate) AS weight
         FROM {base_windows:Identifier}
         WHERE ts >= {base_since:DateTime('UTC')} AND ts < {base_until:DateTime('UTC')}
             AND ({base_host:String} = '' OR host = {base_host:String})
@@ -44,18 +45,18 @@ WITH
             AND ({pid:UInt32} = 0 OR pid = {pid:UInt32})
             AND ({source:String} = '' OR source = {source:String})
             AND unit = {unit:String}
-        GROUP BY stack
+        GROUP BY stack, part
     ),
     seen AS
     (
-        SELECT stack, any(owner) AS owner, sum(later) AS later, sum(before) AS before
+        SELECT stack, part, any(owner) AS owner, sum(later) AS later, sum(before) AS before
         FROM
         (
-            SELECT stack, owner, weight AS later, 0. AS before FROM later
+            SELECT stack, part, owner, weight AS later, 0. AS before FROM later
             UNION ALL
-            SELECT stack, owner, 0. AS later, weight AS before FROM before
+            SELECT stack, part, owner, 0. AS later, weight AS before FROM before
         )
-        GROUP BY stack
+        GROUP BY stack, part
     ),
     told AS
     (
@@ -68,14 +69,14 @@ WITH
     nodes AS -- as in stack_flame
     (
         SELECT
-            any(at) AS depth, any(frame) AS label, any(its.stack) AS stack,
+            any(at) AS depth, any(frame) AS label, any(its.part) AS part, any(its.stack) AS stack,
             sum(its.later) AS later, sumIf(its.later, at = deepest) AS later_self,
             sum(its.before) AS before, sumIf(its.before, at = deepest) AS before_self
         FROM
         (
             SELECT
-                stack, later, before,
-                arrayConcat(['all'], if(empty(told.frames), ['(frames not told)'], told.frames)) AS frames,
+                stack, part, later, before,
+                arrayConcat(['all'], if(part = '', [], [part]), if(empty(told.frames), ['(frames not told)'], told.frames)) AS frames,
                 length(frames) AS deepest
             FROM seen LEFT JOIN told ON told.stack = seen.stack
         ) AS its
@@ -98,4 +99,4 @@ FROM
     SELECT *, max(later) OVER () AS total, max(before) OVER () AS base_total FROM nodes
 ) AS kept LEFT JOIN told ON told.stack = kept.stack
 WHERE (total > 0 AND later >= {least:Float64} * total) OR (base_total > 0 AND before >= {least:Float64} * base_total)
-ORDER BY arraySlice(arrayConcat(['all'], if(empty(told.frames), ['(frames not told)'], told.frames)), 1, depth)
+ORDER BY arraySlice(arrayConcat(['all'], if(part = '', [], [part]), if(empty(told.frames), ['(frames not told)'], told.frames)), 1, depth)

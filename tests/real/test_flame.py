@@ -188,6 +188,17 @@ def test_a_difference_in_files(flame: Flame, world: Stacks) -> None:
     assert "speedscope" in flame(*words, "-o", "out.speedscope.json", fails=2).stderr
 
 
+def test_a_difference_has_parts_as_well(flame: Flame, world: Stacks) -> None:
+    words = ("--job", JOB, "--base-since", iso(world.middle - 3600))
+    flame(*words, "--by", "rank", "-o", "out.json")
+    columns = json.loads(Path("out.json").read_text())["columns"]
+    assert {label for level, label in zip(columns["level"], columns["label"], strict=True) if level == 1} == {
+        "rank 0", "rank 1",
+    }  # fmt: skip
+    functions = json.loads(flame(*words, "--json").stdout)["functions"]
+    assert json.loads(flame(*words, "--by", "rank", "--json").stdout)["functions"] == functions
+
+
 def test_a_difference_of_jobs_is_at_their_own_times(flame: Flame, world: Stacks) -> None:
     told = json.loads(flame("--job", JOB, "--base-job", OLD_JOB, "--json", when=False).stdout)
     assert told["base_since"] == iso(world.since)

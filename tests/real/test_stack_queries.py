@@ -248,6 +248,9 @@ AGAINST: Final = (
     Against((0, 3), (0, 3), (("job_id", "big"),), (("job_id", "small"),)),
     Against((0, 3), (0, 3), (("host", "ant"), ("pid", 11)), (("host", "bee"), ("pid", 11))),
     Against((0, 3), (0, 3), (("rank", 7),), (("rank", 7), ("job_id", "small"))),
+    Against(of=(("by", "rank"), ("lines", 0)), base_of=(("by", "rank"), ("lines", 0))),
+    Against((0, 3), (0, 3), (("by", "host"), ("job_id", "big")), (("by", "host"), ("job_id", "small"))),
+    Against(of=(("by", "thread"),), base_of=(("by", "thread"),)),
 )
 
 
@@ -258,8 +261,8 @@ def test_a_difference_has_both_sides_of_every_path(
     shared_tables: Client, world: World, case: Against, windows: str, least: float
 ) -> None:
     of, base_of = dict(case.of), dict(case.base_of)
-    if windows == "stack_hours" and "pid" in of:
-        return  # hours do not tell pids apart
+    if windows == "stack_hours" and ("pid" in of or of.get("by") == "thread"):
+        return  # hours do not tell pids and threads apart
     later, before = (
         nodes(weighed(tuple(row for row in world.rows if _within(world, row, hours)), given))
         for hours, given in ((case.later, of), (case.before, base_of))

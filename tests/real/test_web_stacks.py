@@ -152,6 +152,14 @@ def test_a_difference_is_against_the_window_before(site: TestClient, world: Stac
     stacks.Diff.model_validate(answer)
 
 
+@pytest.mark.parametrize("by", ["rank", "thread"])
+def test_a_difference_has_parts_as_well(site: TestClient, world: Stacks, by: str) -> None:
+    asked = after(world, job=JOB, by=by)
+    both, now = told(site, "diff", **asked)["columns"], told(site, "flame", **asked)["columns"]
+    assert paths(both) | paths(now) == paths(both)
+    assert paths(both, "base")[()] == sampled(world, "before")[()] * 2 // 3  # an hour of an hour and a half
+
+
 def test_a_difference_is_against_another_job_at_its_time(site: TestClient, world: Stacks) -> None:
     answer = told(site, "diff", **after(world, job=JOB, source="py-spy", base_job=OLD_JOB))
     assert answer["base_since"] == iso(world.since)
@@ -228,6 +236,7 @@ def test_what_nobody_has_heard_of_is_not_there(site: TestClient) -> None:
         ("diff", {"base_since": "then"}, "base_since"),
         ("diff", {"base_since": "-1h", "base_until": "-2h"}, "base_until"),
         ("diff", {"pid": 7, "base_since": "-60d"}, "base_since"),
+        ("diff", {"by": "thread", "base_since": "-60d"}, "base_since"),
     ],
 )
 def test_an_error_names_the_field(site: TestClient, path: str, asked: dict[str, Any], field: str) -> None:

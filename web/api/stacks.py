@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Query, Response
@@ -78,6 +78,7 @@ def of(
 
 
 Stacks = Annotated[Chosen, Depends(of)]
+PartedBy = Annotated[By | None, Query(description="A level of its own below all.", examples=["rank"])]
 Lines = Annotated[bool, Query(description="false: a function is one, whichever of its lines ran.")]
 Least = Annotated[float, Query(ge=0, le=1, description="Share of all below which a function is left out.")]
 
@@ -113,7 +114,7 @@ class Flame(Head):
 @router.get("/flame", response_class=Response, responses=told(Flame, named=True, lasting=True))
 def flame(
     _: Viewer, reads: Asking, chosen: Stacks, settings: Configured, answers: Answers,
-    by: Annotated[By | None, Query(description="A level of its own below all.", examples=["rank"])] = None,
+    by: PartedBy = None,
     lines: Lines = True,
     least: Least = LEAST,
 ) -> Response:  # fmt: skip
@@ -224,6 +225,7 @@ def diff(
     base_job: Annotated[
         str, Query(max_length=400, description="Left out: the same job, unless base_host is given.")
     ] = "",
+    by: PartedBy = None,
     lines: Lines = True,
     least: Least = LEAST,
 ) -> Response:  # fmt: skip
@@ -233,13 +235,19 @@ def diff(
         other = {"base_host": chosen.of["host"], "base_job_id": chosen.of["job_id"]}
     since, until = _base(reads, chosen.window, base_since, base_until, base_job)
     kept_from = chosen.window.now - timedelta(days=settings.store.raw_ttl_days)
-    exact = bool(chosen.of["pid"])
+    threads = by == "thread"
+    if threads:
+        chosen = _turns(chosen, settings)
+    exact = bool(chosen.of["pid"]) or threads
     if exact and since < kept_from:
-        why = f"turns are kept since {kept_from:%F %T}, and hours do not tell pids apart"
+        apart = "threads" if threads else "pids"
+        why = f"turns are kept since {kept_from:%F %T}, and hours do not tell {apart} apart"
         raise invalid("base_since", why, f"{since:%F %T}")
     at = span(since, until, kept_from, exact=exact)
     before = {"base_since": at.since.isoformat(), "base_until": at.until.isoformat(), "base_windows": at.windows}
-    columns = reads.json("stack_diff", lines=int(lines), least=least, **chosen.parameters(), **other, **before)
+    columns = reads.json(
+        "stack_diff", by=by or "", lines=int(lines), least=least, **chosen.parameters(), **other, **before
+    )
     if _empty(columns):
         _known(reads, base_host, base_job, "base_")
     return _answer(reads, answers, chosen, columns, _told(at, "base_"))
@@ -265,12 +273,8 @@ def _run_of(reads: Reads, job: str, window: Window) -> tuple[datetime, datetime]
     found = reads.rows("job_listed", job_id=job, since=window.since.isoformat(), until=window.until.isoformat())
     if not found:
         raise missing("query", "base_job", f"nothing has been heard of a job {job}: /api/v1/jobs lists them", job)
-    first, last = (_utc(found[0][name]) for name in ("started_at", "last_seen_at"))
+    first, last = (datetime.fromisoformat(found[0][name]) for name in ("started_at", "last_seen_at"))
     return first, max(last, first + timedelta(seconds=TURN_S))
-
-
-def _utc(at: datetime) -> datetime:
-    return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 class SeenColumns(BaseModel):

@@ -26,7 +26,7 @@ export default {
        <label v-if="kinds.length > 1">Source <select aria-label="Source" :value="kind" @change="put({ source: $event.target.value })"><option v-for="each in kinds" :key="each" :value="each">{{ each }}</option></select></label>
        <label v-if="processes.length > 1">Process <select aria-label="Process" :value="picks.process ?? ''" @change="put({ process: $event.target.value })"><option value="">all</option><option v-for="each in processes" :key="each">{{ each }}</option></select></label>
        <label v-if="ranks.length > 1">Rank <select aria-label="Rank" :value="picks.rank ?? ''" @change="put({ rank: $event.target.value })"><option value="">all</option><option v-for="each in ranks" :key="each">{{ each }}</option></select></label>
-       <label v-if="!compares">By <select aria-label="By" :value="picks.by ?? ''" @change="put({ by: $event.target.value })"><option value="">nothing</option><option v-for="each in ['process', 'rank', 'thread', 'host']" :key="each">{{ each }}</option></select></label>
+       <label>By <select aria-label="By" :value="picks.by ?? ''" @change="put({ by: $event.target.value })"><option value="">nothing</option><option v-for="each in ['process', 'rank', 'thread', 'host']" :key="each">{{ each }}</option></select></label>
        <label><input type="checkbox" :checked="picks.lines !== '0'" @change="put({ lines: $event.target.checked ? '' : '0' })">Lines</label>
        <label>Compare with <select aria-label="Compare with" :value="with_" @change="against($event.target.value)">
          <option value="">nothing</option><option value="before">the window before</option><option value="day">a day before</option><option value="week">a week before</option>
@@ -36,9 +36,6 @@ export default {
   ),
   data: () => ({ reason: "", note: "", picks: {}, kinds: [], kind: "", processes: [], ranks: [], asking: "", from: "", to: "", other: "" }),
   computed: {
-    compares() {
-      return Boolean(this.picks.base || this.picks.base_job);
-    },
     with_() {
       if (this.asking) return this.asking;
       if (this.picks.base_job) return "job";
@@ -79,7 +76,7 @@ export default {
     },
     against(value) {
       this.asking = ["window", "job"].includes(value) ? value : "";
-      this.put({ base: this.asking ? "" : value, base_job: "", by: "" });
+      this.put({ base: this.asking ? "" : value, base_job: "" });
     },
     compare() {
       if (this.asking === "job") this.put({ base: "", base_job: this.other });
@@ -121,7 +118,7 @@ async function read(source, values, options) {
   const seen = columns.source.map((name, at) => Object.fromEntries(Object.keys(columns).map((key) => [key, columns[key][at]])));
   const kind = seen.find((each) => nameOf(each) === wanted) ?? seen[0];
   const of = { process, rank, source: kind?.source, unit: kind?.unit, lines: lines === "0" ? "false" : null };
-  if (base || base_job) return { seen, kind, graph: await get("diff", { ...of, ...before(base), base_job }) };
+  if (base || base_job) return { seen, kind, graph: await get("diff", { ...of, by, ...before(base), base_job }) };
   const [graph, top] = await Promise.all([get("flame", { ...of, by }), get("top", { ...of, top: FUNCTIONS })]);
   return { seen, kind, graph, top };
 }

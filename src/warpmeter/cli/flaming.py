@@ -55,7 +55,7 @@ def _changes(found: Found) -> list[Row]:
     """Functions by how much the share of what they did themselves changed."""
     totals = found.rows[0]["value"] or 1, found.rows[0]["base"] or 1
     sums: dict[str, tuple[int, int]] = {}
-    for row in found.rows[1:]:
+    for row in (each for each in found.rows if each["level"] >= found.first):
         now, before = sums.get(row["label"], (0, 0))
         sums[row["label"]] = now + row["self"], before + row["base_self"]
     rows = [

@@ -88,6 +88,11 @@ class Found:
         """Of all that was seen, in the unit."""
         return int(self.rows[0]["value"]) if self.rows else 0
 
+    @property
+    def first(self) -> int:
+        """The level of the first functions: above may be parts."""
+        return 1 if self.wanted.by is None else 2
+
     def about(self) -> str:
         """In a line: whose, when, what took them."""
         told = f"{self.whose}; {_window(self.at)}"
@@ -111,11 +116,8 @@ class Asking:
     def graph(self, wanted: Wanted, least: float) -> Found:
         """The nested rows; `least` as the named query has it."""
         found = self._given(wanted)
-        shape = {"lines": str(int(wanted.lines)), "least": str(least)}
-        if found.base is not None:
-            rows = self._rows("stack_diff", **found.given, **shape)
-        else:
-            rows = self._rows("stack_flame", **found.given, **shape, by=wanted.by or "")
+        shape = {"lines": str(int(wanted.lines)), "least": str(least), "by": wanted.by or ""}
+        rows = self._rows("stack_flame" if found.base is None else "stack_diff", **found.given, **shape)
         if not rows or not (rows[0]["value"] or rows[0].get("base")):
             raise FlameError(_nothing(found))
         return replace(found, rows=rows)

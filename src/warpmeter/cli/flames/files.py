@@ -40,7 +40,7 @@ def _html(found: Found, top: Sequence[Row]) -> str:
     shown: dict[str, Any] = {"columns": _columns(found.rows), "unit": found.whose.unit}
     if top:
         shown["top"] = _columns(top)
-    shown["first"] = 1 if found.wanted.by is None or found.base is not None else 2
+    shown["first"] = found.first
     return page(f"Flame graph: {found.whose}", f"{found.about()}; {amount(found.total, found.whose.unit)}", shown)
 
 
