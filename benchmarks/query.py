@@ -71,11 +71,10 @@ def ask_ours(
     client: Client, name: str, given: Mapping[str, str], shape: Shape, fmt: str = "Native"
 ) -> Callable[[], bytes]:
     """A function that asks a named query over the fleet's window."""
-    query = queries.get(name)
-    values = query.values({**given, "since": _iso(shape.since), "until": _iso(shape.until)})
+    asked = queries.get(name).statement({**given, "since": _iso(shape.since), "until": _iso(shape.until)})
 
     def ask() -> bytes:
-        answer: bytes = client.raw_query(query.sql, parameters=values, fmt=fmt)
+        answer: bytes = client.raw_query(asked.sql, parameters=dict(asked.values), fmt=fmt)
         return answer
 
     return ask

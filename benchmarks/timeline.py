@@ -96,10 +96,9 @@ class Asked:
         return self.http.get("/timeline", params={**self.about, **stretch, "width": BUCKETS}).raise_for_status().json()
 
     def _of_engine(self, stretch: dict[str, int], bucket: int) -> bytes:
-        query = queries.get("timeline_events")
         given = {"capture_id": "large", **self.about, **stretch, "bucket_ns": bucket}
-        values = query.values({name: str(value) for name, value in given.items()})
-        body: bytes = self.engine.raw_query(query.sql, values, settings=dict(FORMAT), fmt="JSONColumns")
+        asked = queries.get("timeline_events").statement({name: str(value) for name, value in given.items()})
+        body: bytes = self.engine.raw_query(asked.sql, dict(asked.values), settings=dict(FORMAT), fmt="JSONColumns")
         return body
 
 

@@ -94,8 +94,7 @@ def _window(shape: Minutes, hours: int) -> str:
 class Asked:
     """A query as an endpoint asked it."""
 
-    sql: str
-    values: Mapping[str, str]
+    statement: queries.Statement
     form: str
 
 
@@ -103,8 +102,8 @@ class Recorder(Reads):
     """Reads that remember what was asked."""
 
     def json(self, name: str, form: str = "JSONColumns", **given: object) -> bytes:
-        values = queries.get(name).values({key: str(value) for key, value in given.items() if value is not None})
-        recorded.append(Asked(queries.get(name).sql, values, form))
+        texts = {key: str(value) for key, value in given.items() if value is not None}
+        recorded.append(Asked(queries.get(name).statement(texts), form))
         return super().json(name, form, **given)
 
 
@@ -133,10 +132,9 @@ def engine(client: httpx.Client, url: str, asked: list[Asked]) -> Callable[[], i
 
 
 def _query(client: httpx.Client, url: str, asked: Asked, settings: Mapping[str, str]) -> httpx.Response:
-    values = {f"param_{name}": value.replace("\\", "\\\\") for name, value in asked.values.items()}
-    answer = client.post(
-        url, params={"database": "warpmeter", "default_format": asked.form, **settings, **values}, content=asked.sql
-    )
+    values = {f"param_{name}": value.replace("\\", "\\\\") for name, value in asked.statement.values.items()}
+    params = {"database": "warpmeter", "default_format": asked.form, **settings, **values}
+    answer = client.post(url, params=params, content=asked.statement.sql)
     if answer.status_code != 200:
         raise SystemExit(f"the engine: {answer.text[:500]}")
     return answer

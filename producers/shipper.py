@@ -74,6 +74,7 @@ class Shipper:
         self._queue_bytes = selfmetrics.gauge("warpmeter_shipper_queue_bytes")
         self._spool_bytes = selfmetrics.gauge("warpmeter_spool_bytes")
         self._dropped = selfmetrics.counter("warpmeter_spool_dropped_messages_total")
+        self._observe()  # what an earlier agent left is there before the first look at the producer
 
     def publish(self, topic: str, rows: Sequence[Message]) -> None:
         """Take the rows of one tick, which have one key.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -23,6 +24,8 @@ TRACES: Final = "traces"
 FOUND: Final = "found.json"
 LOG: Final = "analysis.log"
 LAST_WORDS: Final = 400
+OF_MEMORY: Final = re.compile(r"memory|alloc|map segment|new thread", re.IGNORECASE)
+"""In the last words of what was refused memory: Python's, a library's in C, the loader's, or of a thread's stack."""
 
 
 @dataclass
@@ -99,13 +102,19 @@ def _results(running: _Running) -> list[Event]:
         found = json.loads((running.folder / FOUND).read_bytes())
     except (OSError, ValueError):
         said = (running.folder / LOG).read_text(errors="replace").strip()[-LAST_WORDS:]
-        status = running.process.returncode
-        how = f"signal {-status}, most likely for want of memory" if status < 0 else f"status {status}"
-        found = dict.fromkeys(range(len(running.wanted.traces)), ("analysis_failed", f"it ended with {how}: {said}"))
+        why = how_it_ended(running.process.returncode, said)
+        found = dict.fromkeys(range(len(running.wanted.traces)), ("analysis_failed", f"{why}: {said}"))
     return [
         _event(trace, *found.get(str(place), found.get(place, ("analysis_failed", "nothing was found of it"))))
         for place, trace in enumerate(running.wanted.traces)
     ]
+
+
+def how_it_ended(status: int, said: str) -> str:
+    """How a child ended whose last words were these."""
+    how = f"it ended with signal {-status}" if status < 0 else f"it ended with status {status}"
+    wanting = status < 0 or OF_MEMORY.search(said)
+    return f"{how}, most likely for want of memory (scheduler.analyse_bytes)" if wanting else how
 
 
 def _event(trace: Event, reason: str, why: str) -> Event:

@@ -22,8 +22,8 @@ whose scale is in its name. A value that is not known is absent on the bus and `
 is not known is in `source_health`.
 
 Kinds: a *gauge* is a value of the instant, a *ratio* lies between 0 and 1, a *rate* is per second over the interval
-since the sample before, a *counter* only grows (and starts again when the driver or the host does). Sources stand in
-the order of preference.
+since the sample before, a *counter* only grows (and starts again when the driver or the host does), *bits* are a set
+of flags in one number, which has no mean. Sources stand in the order of preference.
 
 What is marked *kept* is in the windows of minutes and hours too (`gpu_heatmap_1m` and `_1h`, `host_windows_1m` and
 `_1h`; of devices in hours alone, `device_windows_1h`), long after the raw rows are gone. The last columns say what the

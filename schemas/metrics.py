@@ -11,7 +11,7 @@ from typing import Final, Literal, cast
 
 from warpmeter.schemas.measured import devices, gpu, host, jobs, processes
 
-Kind = Literal["gauge", "counter", "ratio", "rate"]
+Kind = Literal["gauge", "counter", "ratio", "rate", "bits"]
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def running(tansu: Tansu, folder: Path) -> Iterator[Site]:
         settings = replace(
             base, traces=Traces(url=str(store)), metrics=Metrics(ingest_port=0, scheduler_port=0, web_port=0),
             scheduler=Scheduler(
-                group=f"{base.kafka.topic_prefix}-s", analyse=False, look_s=5, grace_s=10, data=folder / "scheduler"
+                group=f"{base.kafka.topic_prefix}-s", analyse=False, look_s=15, grace_s=10, data=folder / "scheduler"
             ),
         )  # fmt: skip
         with closing(engine.client(write=True)) as client:

@@ -46,6 +46,7 @@ class Kineto:
         self._socket.bind(self._path)
         self._socket.settimeout(1.0)
         self._daemon = str(folder / "dynolog")
+        self._known, self._answered = False, answered(folder, os.getpid())
         self._poll_s, self._trick, self._size, self._job = poll_s, trick, size, job
         self._wanted: dict[str, str] | None = None
         self._warms = self._begins = self._ends = 0.0
@@ -70,9 +71,13 @@ class Kineto:
         payload = POLL.pack(0 if at_work else 2, len(pids), self._job) + struct.pack("=2i", *pids)
         try:
             self._socket.sendto(HEADER.pack(len(payload), b"req") + payload, self._daemon)
-            return self._socket.recv(65536)[HEADER.size :].decode()
+            said = self._socket.recv(65536)[HEADER.size :].decode()
         except OSError:  # the daemon is away: it trains on
             return ""
+        if not self._known:
+            self._known = True
+            self._answered.touch()
+        return said
 
     def _accept(self, text: str) -> None:
         wanted = dict(line.split("=", 1) for line in text.splitlines())
@@ -137,6 +142,11 @@ class Kineto:
         })  # fmt: skip
 
 
+def answered(folder: Path, pid: int) -> Path:
+    """There once a process of `asking` had an answer: the daemon knows it."""
+    return folder / f"answered-{pid}"
+
+
 def _file(wanted: Mapping[str, str], more: str = "") -> Path:
     return Path(wanted["ACTIVITIES_LOG_FILE"].replace(".json", f"_{os.getpid()}.json{more}"))
 
@@ -164,7 +174,7 @@ def asking(
         yield json.loads(process.stdout.readline())
     finally:
         process.stdin.close()
-        process.wait(30)
+        process.wait(120)
 
 
 def main() -> None:

@@ -62,7 +62,7 @@ class Host:
             rmtree(self.sockets)
 
     def command(
-        self, action: str, within_s: float = 30.0, start_in_s: float | None = None, **more: Any
+        self, action: str, within_s: float = 90.0, start_in_s: float | None = None, **more: Any
     ) -> CaptureCommand:
         """A command for this host, as the scheduler writes it."""
         now = time.time()
@@ -75,9 +75,9 @@ class Host:
 
     def registered(self, pids: Sequence[int]) -> None:
         """Wait until these have asked."""
-        until(lambda: {client.pid for client in self.registry.clients()} >= set(pids), "the processes to register", 60)
+        until(lambda: {client.pid for client in self.registry.clients()} >= set(pids), "the processes to register", 120)
 
-    def ended(self, count: int = 1, within_s: float = 60.0) -> list[CaptureEvent]:
+    def ended(self, count: int = 1, within_s: float = 120.0) -> list[CaptureEvent]:
         """Let the desk work until so many processes are in a final state; their last events."""
 
         def final() -> list[CaptureEvent]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
 from tests.brokers.process import tail
 from tests.signals import tell
@@ -39,7 +39,7 @@ class SchedulerProcess:
         said = self.log.read_text()
         return said.rfind(ACTIVE) > said.rfind(STANDS_BY)
 
-    def until_active(self, within_s: float = 60.0) -> "SchedulerProcess":
+    def until_active(self, within_s: float = 120.0) -> "SchedulerProcess":
         """Wait until it is the active one."""
         until(lambda: self.active or self.process.poll() is not None, "the scheduler to be elected", within_s)
         assert self.process.poll() is None, str(self)
@@ -50,7 +50,7 @@ class SchedulerProcess:
         self.process.kill()
         self.process.wait()
 
-    def stop(self, within_s: float = 20.0) -> int:
+    def stop(self, within_s: float = 30.0) -> int:
         """SIGTERM; its exit status."""
         tell(self.process)
         return self.process.wait(within_s)
@@ -81,7 +81,15 @@ class Heard:
         topic = TOPICS[self.topic]
         name = topic.full_name(self.kafka.topic_prefix)
         consumer: Consumer = bus.consumer(self.kafka, "test-reader", {"fetch.wait.max.ms": 50, "log_level": 0})
-        partitions = consumer.list_topics(name, timeout=20).topics[name].partitions
+        partitions: list[int] = []
+
+        def known() -> bool:
+            """A topic that was made a moment ago has none yet."""
+            with suppress(KafkaException):
+                partitions[:] = consumer.list_topics(name, timeout=20).topics[name].partitions
+            return bool(partitions) or self._stop.is_set()
+
+        until(known, f"{name} to be known")
         consumer.assign([TopicPartition(name, each, OFFSET_BEGINNING) for each in partitions])
         while not self._stop.is_set():
             for message in consumer.consume(100, 0.05):
@@ -135,7 +143,8 @@ class Agents(Heard):
 def request(kafka: Kafka, capture_id: str, **wanted: Any) -> None:
     """Ask for a capture."""
     made = Request(**{"capture_id": capture_id, "ts": time.time(), "action": "start", "duration_ms": 500, **wanted})
-    assert Voice(kafka).request(made)
+    voice = Voice(kafka)
+    assert voice.request(made) or voice._sender.flush(60), "the broker does not take the request"
 
 
 def ended(events: Heard, capture_id: str) -> list[Event]:
@@ -145,5 +154,7 @@ def ended(events: Heard, capture_id: str) -> list[Event]:
 
 def say(kafka: Kafka, events: Sequence[Event]) -> None:
     """Events, as anybody says them."""
+    voice = Voice(kafka)
     with suppress(BufferError):
-        Voice(kafka).say(Turn(events=list(events)))
+        voice.say(Turn(events=list(events)))
+    assert voice._sender.flush(60), "the broker does not take the events"  # what it has not goes with its producer

@@ -1,6 +1,7 @@
 """A real Slurm of one node on loopback: munged, slurmctld and slurmd from Debian's packages, in a folder of its own."""
 
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -14,7 +15,8 @@ from tests.wait import until
 
 DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch", "srun")
 CONF = """
-ClusterName=test
+ClusterName={name}
+FirstJobId={first}
 SlurmctldHost={host}(127.0.0.1)
 SlurmUser=root
 SlurmdUser=root
@@ -59,6 +61,7 @@ class Slurm:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.node = socket.gethostname().partition(".")[0]
+        self.name = f"test{secrets.token_hex(3)}"
         self.environ: Mapping[str, str] = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
         self._processes: list[subprocess.Popen[bytes]] = []
 
@@ -70,14 +73,15 @@ class Slurm:
         key = folder / "munge.key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
-        conf = CONF.format(host=self.node, folder=folder, ports=free_ports(2))
+        first = 1_000 + secrets.randbelow(60_000_000)  # nobody else on this machine has jobs of these numbers
+        conf = CONF.format(name=self.name, first=first, host=self.node, folder=folder, ports=free_ports(2))
         (folder / "slurm.conf").write_text(conf)
         files = [f"--{name}={folder}/munge.{name.partition('-')[0]}" for name in ("socket", "pid-file", "log-file")]
         self._spawn("munged", "--foreground", "--force", f"--key-file={key}", f"--seed-file={folder}/seed", *files)
         until((folder / "munge.socket").exists, "munged")
         self._spawn("slurmctld", "-D")
         self._spawn("slurmd", "-D")
-        until(lambda: "idle" in self.run("sinfo", "--noheader", "--format=%t"), self._said("Slurm's node"), 60)
+        until(lambda: "idle" in self.run("sinfo", "--noheader", "--format=%t"), self._said("Slurm's node"))
 
     def submit(self, script: str, *options: str) -> int:
         """`sbatch` a script; the job's id."""
@@ -94,7 +98,7 @@ class Slurm:
 
     def run(self, *line: str) -> str:
         """Standard output of one of its commands, '' when it failed."""
-        return subprocess.run(line, env=self.environ, capture_output=True, timeout=30, text=True, check=False).stdout
+        return subprocess.run(line, env=self.environ, capture_output=True, timeout=120, text=True, check=False).stdout
 
     def stop(self) -> None:
         """Cancel what runs, then end the daemons, the last started first."""
@@ -128,4 +132,10 @@ def slurm() -> Iterator[Slurm]:
         yield cluster
     finally:
         cluster.stop()
-        shutil.rmtree(folder)
+        until(lambda: _is_gone(folder), f"{folder} to be let go by what runs below slurmd")
+
+
+def _is_gone(folder: Path) -> bool:
+    """Remove it, as far as that can be: the daemons' children end a moment after them, and write until then."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-def until(condition: Callable[[], object], what: str, within_s: float = 60.0, every_s: float = 0.05) -> None:
+def until(condition: Callable[[], object], what: str, within_s: float = 120.0, every_s: float = 0.05) -> None:
     """Return once `condition()` is true; raises AssertionError saying what did not happen.
 
     `within_s` costs time only where a test fails: it is for the slowest machine that runs them.

@@ -36,7 +36,7 @@ class WebProcess:
 
     def ready(self) -> "WebProcess":
         """Once it answers; fails with its log when it ends instead."""
-        until(lambda: self.process.poll() is not None or self._answers(), "the page to be up", 90)
+        until(lambda: self.process.poll() is not None or self._answers(), "the page to be up", 180)
         assert self.process.poll() is None, self.log.read_text()
         return self
 
@@ -48,8 +48,8 @@ class WebProcess:
 
     @property
     def said(self) -> list[dict[str, Any]]:
-        """Its log; every line is JSON."""
-        return [json.loads(line) for line in self.log.read_text().splitlines()]
+        """Its log; every line is JSON, but for the one that it may be writing."""
+        return [json.loads(line) for line in self.log.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
     def stop(self, within_s: float = 30.0) -> int:
         """SIGTERM; its exit status."""

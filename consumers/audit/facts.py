@@ -57,8 +57,8 @@ class Store:
     def books(self) -> dict[Life, Book]:
         """The book of every partition of every life."""
         reach = {Life(*row[:3]): (row[3], row[4]) for row in self._ask(_REACH)}
-        gaps = queries.get("ingest_gaps")
-        result = self._client.query(gaps.sql, parameters=gaps.values({"since": self._since}))
+        gaps = queries.get("ingest_gaps").statement({"since": self._since})
+        result = self._client.query(gaps.sql, parameters=dict(gaps.values))
         found = {}
         for row in result.named_results():
             life = Life(row["table"], row["topic_uuid"], row["partition"])

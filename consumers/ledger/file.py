@@ -3,13 +3,11 @@
 One process at a time holds it, by a lock; every write replaces the file whole and is on disk when it returns.
 """
 
-import fcntl
 import json
 import os
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from warpmeter.consumers.ledger import (
     Declared,
@@ -25,6 +23,7 @@ from warpmeter.consumers.ledger import (
     encode,
 )
 from warpmeter.consumers.span import Partition
+from warpmeter.filelock import locked
 
 VERSION: Final = 1
 LOCK_WITHIN_S: Final = 0.5
@@ -40,24 +39,11 @@ def _lock_path(folder: Path, group: str) -> Path:
     return folder / f"ledger-{group}.lock"
 
 
-def _locked(file: IO[str], within_s: float) -> bool:
-    """Lock a file for this process alone; False when another has it for longer than `within_s`."""
-    deadline = time.monotonic() + within_s
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except OSError:
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(0.02)
-
-
 def is_held(folder: Path, group: str) -> bool:
     """Whether a process holds the ledger of a group now. Raises LedgerError when that cannot be told."""
     try:
         with _lock_path(folder, group).open() as file:
-            return not _locked(file, 0.0)
+            return not locked(file)
     except FileNotFoundError:
         return False
     except OSError as error:
@@ -108,11 +94,12 @@ class FileLedger:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = _lock_path(folder, group).open("w")
+            held = not locked(self._lock, LOCK_WITHIN_S)
         except OSError as error:
             what = "let this user write there, or set ingest.ledger_dir to another folder"
             why = "it is no folder" if isinstance(error, FileExistsError) else error.strerror
             raise LedgerFolderError(f"cannot keep the ledger in {folder}: {why}; {what}") from error
-        if not _locked(self._lock, LOCK_WITHIN_S):
+        if held:
             self._lock.close()
             raise LedgerError(f"another ingest process holds {self._path}: stop it first")
         self._records = read_records(self._path)

@@ -29,7 +29,7 @@ ROWS: Final = (
     ("fan_permille",              "ratio",   "fan speed over its maximum", "NVML nvmlDeviceGetFanSpeed"),
     ("sm_clock_megahertz",        "gauge",   "clock of the multiprocessors", "NVML nvmlDeviceGetClockInfo(SM)"),
     ("mem_clock_megahertz",       "gauge",   "clock of the device memory", "NVML nvmlDeviceGetClockInfo(MEM)"),
-    ("throttle_reasons",          "gauge",   "bits that say why clocks are held down (nvmlClocksEventReasons)", "NVML nvmlDeviceGetCurrentClocksEventReasons"),
+    ("throttle_reasons",          "bits",    "bits that say why clocks are held down (nvmlClocksEventReasons)", "NVML nvmlDeviceGetCurrentClocksEventReasons"),
     ("performance_state",         "gauge",   "P-state, 0 the fastest", "NVML nvmlDeviceGetPerformanceState"),
     ("pcie_tx_megabytes_per_s",   "rate",    "sent by the GPU over PCIe", "NVML GPM NVML_GPM_METRIC_PCIE_TX_PER_SEC", "NVML nvmlDeviceGetPcieThroughput", "DCGM_FI_PROF_PCIE_TX_BYTES"),
     ("pcie_rx_megabytes_per_s",   "rate",    "received by the GPU over PCIe", "NVML GPM NVML_GPM_METRIC_PCIE_RX_PER_SEC", "NVML nvmlDeviceGetPcieThroughput", "DCGM_FI_PROF_PCIE_RX_BYTES"),

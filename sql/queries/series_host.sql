@@ -1,6 +1,6 @@
 -- How did a metric of hosts change over time? One row a series, its mean in each step of whole minutes as one array; the
 -- hosts with the highest means first.
--- @host_metric cpu_util  SI name of the metric, of a host
+-- @host_metric cpu_util  SI name of the metric, of a host; of several, with commas between
 -- @since -6h  start of the window, rounded down to a whole step
 -- @until now  end of the window
 -- @step_s 300  length of a step in seconds, a multiple of 60
@@ -12,26 +12,38 @@
 WITH
     {step_s:UInt32} AS step,
     intDiv(toUnixTimestamp({since:DateTime('UTC')}), step) * step AS first,
-    (intDiv(toUnixTimestamp({until:DateTime('UTC')}) - 1, step) + 1) * step AS last
+    (intDiv(toUnixTimestamp({until:DateTime('UTC')}) - 1, step) + 1) * step AS last,
+    (total, known) -> (
+        sum(total) / nullIf(sum(known), 0),
+        avgWeightedResample(first, last, step)(if(known = 0, 0, total / known), toFloat64(known), toUInt32(t.window))
+    ) AS line,
+    grouped AS
+    (
+        SELECT
+            if({by:String} = 'fleet', '', toString(t.host)) AS host,
+            count() OVER () AS total,
+            [
+                ({host_metric:String}, {metric_factor:Float64}, {metric_decimals:UInt8}, line({metric_sum:Identifier}, {metric_count:Identifier}))  -- each metric
+            ] AS lines
+        FROM {windows:Identifier} AS t
+        WHERE t.window >= toDateTime(first, 'UTC') AND t.window < toDateTime(last, 'UTC')
+            AND ({host:String} = '' OR t.host = {host:String})
+            AND ({job_id:String} = '' OR t.host IN (SELECT host FROM job_trees WHERE job_id = {job_id:String}))
+        GROUP BY host
+    ),
+    highest AS
+    (
+        SELECT host, total, place, line.1 AS metric, line.2 AS factor, line.3 AS decimals, line.4.1 AS stored, line.4.2 AS points
+        FROM grouped
+        ARRAY JOIN lines AS line, arrayEnumerate(lines) AS place
+        ORDER BY place, stored DESC NULLS LAST, host
+        LIMIT {top:UInt32} BY place
+    )
 SELECT
+    metric,
     if(host = '', 'fleet', host) AS key,
-    if({by:String} = 'fleet', '', toString(t.host)) AS host,
-    NULL AS gpu, '' AS uuid, '' AS job_id,
-    sum({metric_sum:Identifier}) / nullIf(sum({metric_count:Identifier}), 0) AS stored_mean,
-    round(stored_mean * {metric_factor:Float64}, {metric_decimals:UInt8}) AS mean,
-    arrayMap(
-        x -> if(isNaN(x), NULL, round(x * {metric_factor:Float64}, {metric_decimals:UInt8})),
-        avgWeightedResample(first, last, step)(
-            if({metric_count:Identifier} = 0, 0, {metric_sum:Identifier} / {metric_count:Identifier}),
-            toFloat64({metric_count:Identifier}),
-            toUInt32(t.window)
-        )
-    ) AS values
-FROM {windows:Identifier} AS t
-WHERE t.window >= toDateTime(first, 'UTC') AND t.window < toDateTime(last, 'UTC')
-    AND ({host:String} = '' OR t.host = {host:String})
-    AND ({job_id:String} = '' OR t.host IN (SELECT host FROM job_trees WHERE job_id = {job_id:String}))
-GROUP BY host
-ORDER BY stored_mean DESC NULLS LAST, host
-LIMIT {top:UInt32}
-SETTINGS exact_rows_before_limit = 1
+    host, NULL AS gpu, '' AS uuid, '' AS job_id, total,
+    round(stored * factor, decimals) AS mean,
+    arrayMap(x -> if(isNaN(x), NULL, round(x * factor, decimals)), points) AS values
+FROM highest
+ORDER BY place, stored DESC NULLS LAST, host

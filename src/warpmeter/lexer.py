@@ -7,7 +7,14 @@ from typing import Final, NamedTuple
 
 
 class LexError(Exception):
-    """A text could be read in two ways, or a quote or comment has no end; the message says which and where."""
+    """A text could be read in two ways, or a quote or comment has no end; the message says which and where.
+
+    `at` is the byte where that begins.
+    """
+
+    def __init__(self, why: str, at: int) -> None:
+        super().__init__(why)
+        self.at = at
 
 
 class Token(Enum):
@@ -69,7 +76,7 @@ def lexemes(text: bytes) -> Iterator[Lexeme]:
         if group == "space":
             continue
         if group in ("open", "odd"):
-            raise LexError(_unreadable(found[0].decode(errors="replace"), start))
+            raise LexError(_unreadable(found[0].decode(errors="replace"), start), start)
         if group == "name":
             yield Lexeme(Token.NAME, _unquoted(found[0]), start, end)
         elif group == "word":

@@ -10,6 +10,9 @@ with its default (a dash where it must be given, '' for nothing) and its meaning
 `metric_column` (as it is stored), `metric_sum` and `metric_count` (in the rollups), `metric_factor` and
 `metric_decimals` (the scale to SI, and to how many decimals a mean is good; `metric_stored_decimals`: a single value).
 `host_metric` and `device_metric` are the same of a host's and of a device's.
+
+Where a query has a line that ends in `-- each metric`, several metrics may be given, with commas between: it is run
+with such a line for each of them.
 """
 
 import math
@@ -26,6 +29,8 @@ from warpmeter.schemas.metrics import Metric, of_topic
 
 METRICS: Final = {"metric": "gpu-samples", "host_metric": "host-samples", "device_metric": "device-samples"}
 """Parameters that name a metric, and the topic whose it is."""
+EACH: Final = "-- each metric"
+"""Ends the line of a query that it has once for each metric."""
 _PARAMETER: Final = re.compile(r"-- @(\w+)\s+(\S+)\s+(.+)")
 _USE: Final = re.compile(r"\{(\w+):\s*([^{}]+)\}")
 _AGO: Final = re.compile(r"-(\d+(?:\.\d+)?)([smhdw])")
@@ -54,6 +59,14 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Statement:
+    """What is sent to ClickHouse: SQL, and the values of its parameters."""
+
+    sql: str
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Query:
     """A named query. `question` is the first sentence of `description`; `sql` takes `parameters` by name."""
 
@@ -67,8 +80,8 @@ class Query:
         """The first sentence."""
         return re.split(r"(?<=[.?])\s", self.description, maxsplit=1)[0]
 
-    def values(self, given: Mapping[str, str], clock: Clock | None = None) -> dict[str, str]:
-        """All parameters' values, as ClickHouse takes them: what is given, defaults, times resolved.
+    def statement(self, given: Mapping[str, str], clock: Clock | None = None) -> Statement:
+        """The query as ClickHouse takes it: with what is given, defaults, times resolved.
 
         Raises QueryError on a name that the query does not have, one that is missing, or a time that is none.
         """
@@ -78,10 +91,34 @@ class Query:
             raise QueryError(f"{self.name} has no parameter {', '.join(names)}; it has {self._signature()}", names[0])
         now = datetime.fromtimestamp((clock or SystemClock()).now(), UTC)
         values = {parameter.name: self._value(parameter, given, now) for parameter in self.parameters}
+        statement = Statement(self.sql, values)
         for asked, topic in METRICS.items():
             if asked in values:
-                values |= _follows(asked, topic, values[asked])
-        return values
+                statement = self._of_metrics(statement, asked, topic)
+        return statement
+
+    @property
+    def many(self) -> bool:
+        """Whether it answers for several metrics at once."""
+        return self._each is not None
+
+    @property
+    def _each(self) -> str | None:
+        return next((line for line in self.sql.splitlines() if line.endswith(EACH)), None)
+
+    def _of_metrics(self, statement: Statement, asked: str, topic: str) -> Statement:
+        chosen = statement.values[asked].split(",")
+        follow = [{asked: name, **_follows(asked, topic, name)} for name in chosen]
+        line = self._each
+        if len(chosen) == 1:
+            return Statement(statement.sql, {**statement.values, **follow[0]})
+        if line is None:
+            raise QueryError(f"{self.name} takes one {asked} at a time", asked)
+        bare = line.removesuffix(EACH).rstrip()
+        lines = (_USE.sub(rf"{{\1_{place}:\2}}", bare) for place in range(len(chosen)))
+        used = {use[1] for use in _USE.finditer(bare)}
+        values = {f"{name}_{at}": each[name] for at, each in enumerate(follow) for name in each if name in used}
+        return Statement(self.sql.replace(line, ",\n".join(lines)), {**statement.values, **values})
 
     def _value(self, parameter: Parameter, given: Mapping[str, str], now: datetime) -> str:
         value = given.get(parameter.name, parameter.default)

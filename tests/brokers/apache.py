@@ -19,7 +19,7 @@ from tests.brokers.process import free_ports, send, spawn, tail
 
 __all__ = ["KafkaCluster", "KafkaMissingError", "Node"]
 
-READY_TIMEOUT_S: Final = 120.0
+READY_TIMEOUT_S: Final = 240.0
 STOP_TIMEOUT_S: Final = 10.0
 
 # The first compiler and the serial collector start fastest and leave two cores to the tests.
@@ -221,7 +221,7 @@ def _listens(port: int) -> bool:
 def _members(bootstrap_servers: str) -> set[int]:
     """The ids of the brokers that are members, as one of them says; empty while it does not answer."""
     try:
-        return set(AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0}).list_topics(timeout=2).brokers)
+        return set(AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0}).list_topics(timeout=5).brokers)
     except KafkaException:
         return set()
 

@@ -58,7 +58,7 @@ def java() -> str:
     path = shutil.which("java")
     if path is None:
         raise KafkaMissingError(f"{INSTALL}: no java here (Debian: apt-get install openjdk-17-jre-headless maven)")
-    told = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+    told = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=120, check=False).stderr
     found = re.search(r'version "(\d+)', told)
     if found is None or int(found[1]) < JAVA_VERSION:
         first = (told.splitlines() or ["nothing"])[0]

@@ -34,7 +34,7 @@ class Tansu:
         cluster_id = tansu.new_cluster_id()
         self._process = spawn(tansu.command(self.port, cluster_id), self._log, tansu.environment())
         try:
-            tansu.wait_ready(self._process, self.port, cluster_id, timeout_s=60)
+            tansu.wait_ready(self._process, self.port, cluster_id, timeout_s=120)
         except tansu.TansuFailedError as error:
             self.close()
             raise tansu.TansuFailedError(f"{error}\n{tail(self._log)}") from error

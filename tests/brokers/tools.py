@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.brokers import maven
 
-TIMEOUT_S: Final = 60.0
+TIMEOUT_S: Final = 180.0
 JVM: Final = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 LOG: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
 

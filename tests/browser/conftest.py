@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.visits import Visit, chromium, visit
+from tests.browser.visits import PATIENCE_MS, Visit, chromium, visit
 
 
 @pytest.fixture(scope="module")
 def patience_ms() -> int:
     """How long the browser waits for what a test expects; a module whose pages take longer has its own."""
-    return 60_000
+    return PATIENCE_MS
 
 
 @pytest.fixture(scope="module")

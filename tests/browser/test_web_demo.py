@@ -96,6 +96,8 @@ def test_a_page_draws_without_an_error_a_stranger_or_a_barrier(
         seen.open(PAGES[name].format(capture=demo.capture))
         expect(seen.page.locator("main")).to_be_visible()
         expect(seen.page.locator("[role=alert]:visible")).to_have_count(0)
+        if name == "profiling":
+            expect(seen.page.get_by_role("link", name="Analyze").first).to_be_in_viewport(ratio=1)
         seen.shot(f"{name}-{width}-{theme}")
         assert (seen.errors, seen.foreign, seen.overflows) == ([], [], False)
         assert seen.barriers() == []

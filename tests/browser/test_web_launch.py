@@ -1,5 +1,7 @@
 """Launch in a browser, with agents that answer as told: what can be traced, why not, and how a capture goes."""
 
+import re
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,8 +13,10 @@ from playwright.sync_api import Browser, Page, expect
 from tests.brokers import Tansu
 from tests.browser.visits import Visit, visit
 from tests.capture_site import JOB, Site, running
+from tests.tables import land, row
 from tests.web_process import WebProcess
 from warpmeter.settings import Token, Web
+from warpmeter.store import connect
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 PAGE = f"/job?id={quote(JOB, safe='')}"
@@ -73,6 +77,22 @@ def test_one_attaches_and_detaches_and_a_wrong_word_is_told_at_its_field(tab: Vi
     expect(going).to_contain_text("captured", timeout=120_000)
     button(page, "Detach")
     expect(going).to_contain_text("detached after", timeout=120_000)
+
+
+def test_where_nothing_can_be_traced_nothing_is_launched(site: Site, tab: Visit) -> None:
+    now = time.time()
+    known = {"host": "h2", "job_id": "alone", "event": "running", "pid": 1, "rank": 0, "name": "train.py"}
+    with connect(site.settings.store) as client:
+        land(client, "job-events", [row("job-events", **known, ts=now, started_at=now - 100, period_ms=600_000)])
+    page = tab.page
+    page.goto(f"{tab.home}/job?id=alone")
+    expect(page.get_by_text("0 of 1 processes can be traced")).to_be_visible()
+    begin = page.locator(".wm-launch form .wm-primary")
+    expect(begin).to_be_disabled()
+    expect(begin).to_have_accessible_description(re.compile("None of its processes can be traced: .* Look again"))
+    expect(page.get_by_label("Why processes cannot be traced")).to_contain_text("agent_away")
+    tab.shot("launch-of-nothing")
+    assert (tab.errors, tab.barriers(), tab.overflows) == ([], [], False)
 
 
 def test_a_viewer_sees_why_they_may_not(site: Site, browser: Browser, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from tests.browser.visits import Theme, Visit, visit
 from tests.tables import land, row
 from tests.web_process import page_over
 from tests.webworld import HOSTS, ODD_HOST, ODD_JOB, landed
+from warpmeter.schemas.metrics import of_topic
 from warpmeter.store import Client
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
@@ -209,6 +210,15 @@ def test_choices_go_into_the_address_and_back_undoes_them(tab: Visit) -> None:
     assert complaints(tab) == []
 
 
+def test_the_heatmap_offers_every_metric_that_is_kept_and_has_a_mean(tab: Visit) -> None:
+    kept = {each.name: each.kind for each in of_topic("gpu-samples") if each.rolled_up}
+    assert kept.pop("throttle_reasons") == "bits"
+    tab.open("/")
+    options = tab.page.get_by_label("Metric").locator("option")
+    expect(options).to_have_count(len(kept))
+    assert set(options.all_inner_texts()) == set(kept)
+
+
 def test_dragging_over_a_chart_looks_closer(tab: Visit) -> None:
     tab.page.goto(f"{tab.home}/?since=-2h&refresh=off")
     drawn(tab.page)
@@ -336,6 +346,17 @@ def test_a_job_begins_with_its_own_time(tab: Visit) -> None:
     assert tab.page.locator(".wm-heat canvas").is_visible()
 
 
+def test_a_job_opened_while_the_store_is_away_takes_its_own_time_once_that_is_known(tab: Visit) -> None:
+    tab.page.route("**/api/v1/**", _store_away)
+    tab.page.goto(tab.home + JOB)
+    expect(tab.page.get_by_role("alert").first).to_contain_text("The store does not answer")
+    assert "since=" not in tab.page.url
+    tab.page.unroute_all()
+    tab.page.wait_for_url("**since=20*")
+    drawn(tab.page)
+    expect(tab.page.get_by_role("region", name="Ranks side by side")).to_contain_text("ant")
+
+
 def test_the_keyboard_alone_reaches_a_host(tab: Visit) -> None:
     tab.page.goto(f"{tab.home}/hosts")
     drawn(tab.page)
@@ -349,6 +370,52 @@ def test_the_keyboard_alone_reaches_a_host(tab: Visit) -> None:
         tab.page.keyboard.press("Tab")
     tab.page.keyboard.press("Enter")
     tab.page.wait_for_url("**/host/*")
+
+
+INSIDE = "document.activeElement.closest('.ag-root') !== null"
+CELL = """(({ activeElement: cell }) =>
+    [cell.closest(".ag-row")?.getAttribute("row-index"), cell.getAttribute("col-id")])(document)"""
+
+
+def test_a_table_is_one_stop_of_tab_and_arrows_go_through_it(tab: Visit) -> None:
+    page = tab.page
+    page.goto(f"{tab.home}/hosts")
+    drawn(page)
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate(INSIDE):
+            break
+    assert page.evaluate(CELL) == ["0", "host"]
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate(CELL) == ["1", "state"]
+    host = page.locator(".ag-row[row-index='1'] a").inner_text()
+    page.keyboard.press("Tab")
+    assert not page.evaluate(INSIDE)
+    page.keyboard.press("Shift+Tab")
+    assert page.evaluate(CELL) == ["1", "state"]
+    page.keyboard.press("Enter")  # there is no link in the cell: that of its row
+    page.wait_for_url("**/host/*")
+    expect(page.locator("h1")).to_have_text(host)
+    page.go_back()
+    drawn(page)
+    page.locator(".ag-row[row-index='0'] .ag-cell").first.focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**hosts.sort=*")
+    page.keyboard.press("Shift+Tab")
+    assert not page.evaluate(INSIDE)
+    assert (complaints(tab), tab.barriers()) == ([], [])
+
+
+def test_on_a_phone_what_can_be_done_with_a_capture_is_in_sight(browser: Browser, home: str) -> None:
+    with visit(browser, home, 390) as seen:
+        seen.open("/profiling")
+        expect(seen.page.get_by_role("button", name="Cancel")).to_be_in_viewport(ratio=1)
+        seen.page.get_by_role("button", name="long").click()
+        expect(seen.page.get_by_text("No scheduler has taken it yet")).to_be_in_viewport(ratio=1)
+        seen.shot("profiling-phone")
+        assert (seen.barriers(), seen.overflows) == ([], False)
 
 
 def test_the_keyboard_alone_goes_from_the_heatmap_to_a_host(tab: Visit) -> None:

@@ -171,6 +171,11 @@ def test_search_goes_from_hit_to_hit(tab: Visit) -> None:
     expect(hits).to_contain_text("2 of ")
     page.wait_for_url("**q=LINEAR*")
     expect(headline(page)).to_have_text("aten::linear")
+    first = page.evaluate(f"[...{VIEWER}.inView()].sort((a, b) => a.start_ns - b.start_ns)[0].start_ns")
+    page.evaluate(f"{VIEWER}.show({{ ...{VIEWER}.selected, start_ns: {first}, duration_ns: 1 }}, true)")
+    page.wait_for_url("**t0=*")
+    assert "t0=-" not in page.url  # before the first event is nothing
+    assert seen(page)[0] >= 0
     page.get_by_label("Search names").fill("(")
     page.get_by_role("button", name="Regular expression").click()
     expect(page.get_by_role("alert")).to_contain_text("no regular expression")

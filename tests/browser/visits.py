@@ -15,6 +15,8 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_pla
 Theme = Literal["light", "dark"]
 SHOTS: Final = Path(os.environ.get("SCREENSHOTS") or Path(__file__).parents[2] / "build" / "screenshots")
 """Where pages are kept as pictures; a run of the tests makes them anew."""
+PATIENCE_MS: Final = 60_000
+"""How long a tab waits for what it is told to do; Playwright's own half minute is short for a busy machine."""
 SERIOUS: Final = frozenset({"serious", "critical"})
 
 
@@ -24,7 +26,7 @@ def chromium() -> Iterator[Browser]:
     program = shutil.which("chromium")
     assert program, "chromium is missing; on Debian: apt-get install chromium"
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=3 * PATIENCE_MS)
         try:
             yield browser
         finally:
@@ -79,6 +81,7 @@ class Visit:
 def visit(browser: Browser, home: str, width: int = 1280, theme: Theme = "light") -> Iterator[Visit]:
     """A tab of its own, with nothing remembered."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+    context.set_default_timeout(PATIENCE_MS)
     try:
         yield Visit(context.new_page(), home)
     finally:

@@ -32,7 +32,7 @@ class EngineServer:
         self._await()
 
     def _await(self) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
                 with urllib.request.urlopen(f"{self.url}/ping", timeout=5):
@@ -63,7 +63,7 @@ class EngineServer:
         """End it as an operator would; returns its exit status."""
         if self.process.poll() is None:
             tell(self.process)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=60)
 
 
 def spawn(data: Path, port: int, log: Path, threads: int = 4) -> subprocess.Popen[bytes]:

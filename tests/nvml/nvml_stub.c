@@ -184,7 +184,8 @@ static nvmlReturn_t ruled(const char *function, int gpu) {
     for (int i = 0; i < MAX_RULES; i++) {
         Rule *rule = &control->rules[i];
         if (!rule->active || (rule->gpu >= 0 && rule->gpu != gpu) || strcmp(rule->function, function)) continue;
-        if (rule->hang_s > 0) wait_seconds(rule->hang_s);
+        double end = monotonic_s() + rule->hang_s; /* or until it is mended */
+        while (rule->hang_s > 0 && monotonic_s() < end && __atomic_load_n(&rule->active, __ATOMIC_RELAXED)) wait_seconds(0.01);
         if (rule->error) return rule->error;
     }
     return SUCCESS;

@@ -358,7 +358,7 @@ class NvmlStub:
         self._rule(function, gpu, error=error)
 
     def hang(self, function: str, seconds: float, gpu: int = ANY) -> None:
-        """Makes a function take `seconds` from now on."""
+        """Makes a function take `seconds` from now on, or until `mend`."""
         self._rule(function, gpu, hang_s=seconds)
 
     def mend(self) -> None:

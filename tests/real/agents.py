@@ -126,9 +126,14 @@ class Watched:
     @contextmanager
     def running(self) -> Iterator[subprocess.Popen[bytes]]:
         """The process, killed in the end if it still runs."""
+        before = self._starts()
         with running(self.settings, str(self._off), log=self.log, module="tests.real.agent_child") as process:
-            until(lambda: "agent_started" in self.log.read_text(), "the agent to start")
+            until(lambda: self._starts() > before, "the agent to start")
             yield process
+
+    def _starts(self) -> int:
+        """How often it said that it started: one that is started again has said so before."""
+        return self.log.read_text().count("agent_started") if self.log.exists() else 0
 
     def set_clock(self, off_s: float) -> None:
         """Its clock is off by so much from now on."""
@@ -137,8 +142,16 @@ class Watched:
         fresh.replace(self._off)
 
     def metric(self, name: str) -> float:
-        """One of its own metrics."""
-        return metric(self.port, name)
+        """One of its own metrics; waits for its page, for no answer is no 0."""
+        page = ""
+
+        def answers() -> str:
+            nonlocal page
+            page = metrics_page(self.port)
+            return page
+
+        until(answers, "the agent's own metrics")
+        return value_of(page, name)
 
     def dropped(self, why: str) -> float:
         """Messages that its spool lost."""
@@ -165,7 +178,7 @@ def frozen(broker: Tansu) -> Iterator[None]:
         os.kill(broker._process.pid, signal.SIGCONT)
 
 
-def output(asked: Settings, *arguments: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
+def output(asked: Settings, *arguments: str, timeout_s: float = 150.0) -> subprocess.CompletedProcess[str]:
     """Run an agent to its end and return what it printed."""
     script = (
         "import pickle, sys; from warpmeter import launch;"
@@ -201,7 +214,12 @@ def metrics_page(port: int) -> str:
 
 def metric(port: int, name: str) -> float:
     """One of them, 0 while there is none."""
-    lines = (line for line in metrics_page(port).splitlines() if line.startswith(f"{name} "))
+    return value_of(metrics_page(port), name)
+
+
+def value_of(page: str, name: str) -> float:
+    """One of the metrics of a page, 0 where it is not on it."""
+    lines = (line for line in page.splitlines() if line.startswith(f"{name} "))
     return float(next(lines, f"{name} 0").split()[1])
 
 

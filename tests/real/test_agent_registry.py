@@ -92,7 +92,7 @@ def test_values_wait_for_the_registry_and_then_carry_its_id_in_order(
         until(lambda: shipper.health()[0].state == "ok", "the registry's answer")
     until(lambda: not shipper.pump() and shipper._outbox.unacked == 0, "what waited to be sent")
     send(2)
-    shipper.close(5.0)
+    shipper.close(30.0)
     found = values(bare, 3)
     assert {value[:6] for value in found} == {b"\0" + ID.to_bytes(4, "big") + b"\0"}
     rows = [row for value in found for row in unpack(TOPICS["metric-samples"], unframed(value))]

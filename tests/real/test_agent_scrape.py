@@ -370,10 +370,11 @@ def test_the_agent_publishes_node_exporter_while_other_endpoints_hang_garble_and
         endpoints = tuple(Scrape(name, url, period_s=1.0) for name, url in urls.items())
         endpoints = (*endpoints, replace(endpoints[0], name="few", max_series=10))
         with agents.running(agents.settings(tmp_path, bus, scrape=endpoints)) as agent:
-            reader.wait(lambda r: len({row.ts for row in metrics(r, "node")}) >= 4, "four pages of node exporter", 60)
-            reader.wait(lambda r: unwell(r) >= TROUBLE, "the trouble of the others to be told", 60)
+            reader.wait(lambda r: len({row.ts for row in metrics(r, "node")}) >= 4, "four pages of node exporter", 120)
+            reader.wait(lambda r: unwell(r) >= TROUBLE, "the trouble of the others to be told", 120)
+            reader.wait(lambda r: metrics(r, "few") and metrics(r, "vllm"), "the pages of the others", 120)
             tell(agent)
-            assert agent.wait(20) == 0
+            assert agent.wait(60) == 0
     reader.poll()
     rates = [row for row in metrics(reader, "node") if row.name == "node_context_switches_total"]
     assert [row.HasField("rate_per_s") for row in rates[:3]] == [False, True, True]

@@ -25,6 +25,8 @@ from warpmeter.loading import Known, Loading, Target, named
 from warpmeter.settings import Store
 from warpmeter.store import Client, connect
 
+HELD = "from warpmeter import landing; landing.SETTLE_S = 600.0; from warpmeter.cli.app import app; app()"
+"""The command, which waits for ever with all its rows there and nothing published, as it does for a second."""
 RANKS = "SELECT capture_id, host, rank, workload, busy_ns FROM trace_ranks WHERE capture_id = {c:String} ORDER BY rank"
 
 
@@ -164,9 +166,9 @@ def test_killed_half_way_it_is_not_seen_and_again_is_all_it_needs(load: Loader, 
     )
     words = ["analyze", str(load.folder), "--store", load.dsn, "--load", "--capture", "killed"]
     apart = {**os.environ, "TMPDIR": str(load.folder.parent)}  # its files stay behind
-    process = subprocess.Popen([sys.executable, "-m", "warpmeter", *words], stdout=subprocess.DEVNULL, env=apart)
+    process = subprocess.Popen([sys.executable, "-c", HELD, *words], stdout=subprocess.DEVNULL, env=apart)
     try:
-        until(lambda: one(client, unseen), "a load that is half done", 60)
+        until(lambda: one(client, unseen), "a load that is half done", 120)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -184,7 +186,7 @@ def test_two_commands_at_once_end_with_one_of_them(load: Loader, client: Client)
         subprocess.Popen([sys.executable, "-m", "warpmeter", *words, host], stdout=subprocess.DEVNULL)
         for host in ("ant", "bee")
     ]
-    assert [each.wait(100) for each in both] == [0, 0]
+    assert [each.wait(200) for each in both] == [0, 0]
     hosts = {host for _, host, *_ in ask(client, RANKS, c="both")}
     assert len(ask(client, RANKS, c="both")) == 2
     assert hosts in ({"ant"}, {"bee"})

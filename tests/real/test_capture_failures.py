@@ -19,7 +19,7 @@ from typing import Any, Final
 import pytest
 
 from tests.brokers import Tansu
-from tests.kineto_client import asking
+from tests.kineto_client import answered, asking
 from tests.real import agents
 from tests.real.test_disk_full import mounted
 from tests.real.up import warpmeter
@@ -30,7 +30,7 @@ from warpmeter import topics
 from warpmeter.settings import Kafka, Metrics, Scheduler, Settings, Store, Traces
 from warpmeter.store import Client
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
+pytestmark = [pytest.mark.timeout(480), pytest.mark.long]
 
 GRACE_S: Final = 12.0
 LATE_S: Final = 30.0
@@ -96,6 +96,7 @@ class World:
         self.kafka, self.folder, self._stack = kafka, folder, stack
         self.hosts: dict[str, Host] = {}
         self.asked: dict[str, Asked] = {}
+        self._answers: list[Path] = []
         self.traces = folder / "traces"
         self.traces.mkdir()
 
@@ -126,7 +127,14 @@ class World:
     def process(self, host: Host, traces: Path | None = None, **options: Any) -> int:
         """A process of a host that asks for captures; its pid."""
         (pid,) = self._stack.enter_context(asking(host.sockets, traces or self.traces, 1, poll_s=0.2, **options))
+        self._answers.append(answered(host.sockets, pid))
         return pid
+
+    def listens(self) -> bool:
+        """Every agent listens, and knows the processes of its host."""
+        return all((host.sockets / "dynolog").exists() for host in self.hosts.values()) and all(
+            each.exists() for each in self._answers
+        )
 
     def capture(self, case: str, host: Host, pid: int, *words: str) -> Asked:
         """Ask for a capture of a process by the command."""
@@ -196,15 +204,14 @@ def test_each_failure_ends_with_its_reason_in_time(
         for host in world.hosts.values():
             host.begin(stack)
         begun = _begun(world, stack, tmp_path / "cramped")
-        until(lambda: all(pid_known(host) for host in world.hosts.values()), "the agents to listen", 60)
-        time.sleep(1)  # each process asks five times a second
+        until(world.listens, "the agents to listen, and the processes to be known")
         os.kill(begun["stopped"][1], signal.SIGSTOP)
         for case, (host, pid, words) in begun.items():
             world.capture(case, host, pid, *words)
         _go_wrong(world, stack, begun, back, gone)
-        until(lambda: all(each.process.poll() is not None for each in world.asked.values()), "all to end", 150)
+        until(lambda: all(each.process.poll() is not None for each in world.asked.values()), "all to end", 240)
         known = world.known()
-        until(lambda: _over(heard["capture-events"].rows, world), "all ends to be heard", 30)
+        until(lambda: _over(heard["capture-events"].rows, world), "all ends to be heard")
     found = {case: _came_of(document) for case, document in known.items()}
     assert found == EXPECTED
     _in_time(world)
@@ -222,20 +229,15 @@ def test_each_failure_ends_with_its_reason_in_time(
     assert ask(tables, "SELECT DISTINCT host FROM capture_ranks WHERE clock_skewed") == [("off",)]
 
 
-def pid_known(host: Host) -> bool:
-    """Its agent listens."""
-    return (host.sockets / "dynolog").exists()
-
-
 def _begun(world: World, stack: ExitStack, cramped: Path) -> dict[str, tuple[Host, int, Sequence[str]]]:
     """Of each case whom to capture, and how."""
     hosts = world.hosts
     plain = hosts["plain"]
-    without = stack.enter_context(subprocess.Popen(["sleep", "200"], env={"PATH": os.environ["PATH"]}))
+    without = stack.enter_context(subprocess.Popen(["sleep", "600"], env={"PATH": os.environ["PATH"]}))
     stack.callback(without.kill)
     nowhere = Host(replace(plain.settings, agent=replace(plain.settings.agent, host="nowhere")), plain.log, plain.clock)
     return {
-        "process killed": (plain, world.process(plain), ("--duration", "5s", "--warmup", "1s")),
+        "process killed": (plain, world.process(plain), ("--duration", "15s", "--warmup", "1s")),
         "agent killed and back": (hosts["back"], world.process(hosts["back"]), SHORT),
         "agent killed": (hosts["gone"], world.process(hosts["gone"]), SHORT),
         "store full": (hosts["full"], world.process(hosts["full"], **FULL), SHORT),

@@ -21,11 +21,12 @@ from tests.wait import until
 from warpmeter import topics
 from warpmeter.settings import Kafka, Log, Metrics, Scheduler, Settings, Store
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(900)]
 RANKS_OF = (2, 1, 1)
 """Of each host."""
 TOGETHER_S = 0.020
 """Traces begin within this. A machine with more to do than it has cores may hold one process up: then once more."""
+TRIES = 6
 
 SCRIPT = """
 {python} tests/relay.py 127.0.0.1 {machine} {port} &
@@ -77,7 +78,7 @@ def test_a_job_over_three_hosts_is_captured_at_one_time(tansu: Tansu, topic_pref
             until(lambda file=file, words=words: words in file.read_text(), f"{words} in {file}", 240)  # type: ignore[misc]
         hosts = [word for number in range(1, len(RANKS_OF) + 1) for word in ("--host", f"h{number}")]
         spreads: list[float] = []
-        while not spreads or (min(spreads) >= TOGETHER_S and len(spreads) < 3):
+        while not spreads or (min(spreads) >= TOGETHER_S and len(spreads) < TRIES):
             captured = ranks_captured([*hosts, "--duration", "1s"], {**os.environ, **common})
             assert [captured[rank]["host"] for rank in sorted(captured)] == ["h1", "h1", "h2", "h3"]
             assert {event["job_id"] for event in captured.values()} == {"spread"}

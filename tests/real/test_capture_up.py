@@ -70,7 +70,7 @@ def analysed(file: Path) -> dict[str, Any]:
 
 def test_a_job_is_captured_by_duration_and_by_iterations(running: Up, tmp_path: Path) -> None:
     with training(running, tmp_path) as pid:
-        until(lambda: running.value(f"SELECT count() FROM jobs WHERE job_id = '{JOB}'"), "the job to be known", 60)
+        until(lambda: running.value(f"SELECT count() FROM jobs WHERE job_id = '{JOB}'"), "the job to be known", 90)
         by_time = capture(running, "-d", "500ms", "--stacks", "--memory", "--shapes", "-o", str(tmp_path / "time"))
         by_steps = capture(running, "-n", "5", "--roundup", "10", "-o", str(tmp_path / "steps"))
         doctor = subprocess.run(
@@ -81,7 +81,7 @@ def test_a_job_is_captured_by_duration_and_by_iterations(running: Up, tmp_path: 
     (file,) = (tmp_path / "steps").iterdir()
     assert len(analysed(file)["ranks"][0]["steps"]) == pytest.approx(5, abs=1)
     loaded = "SELECT uniqExact(capture_id) FROM trace_ranks"
-    assert running.value(loaded) == 2
+    until(lambda: running.value(loaded) == 2, "both to be loaded", 90)
     listed = subprocess.run(
         warpmeter("captures", "list", "--data", str(running.data), "--json"), capture_output=True, timeout=60
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.kineto_client import asking
@@ -40,7 +41,7 @@ def test_every_process_of_a_job_is_looked_at_and_traced_over_the_same_time(host:
             (pid, rank, "seen", "") for rank, pid in enumerate(pids)
         ]
         host.events.clear()
-        command = host.command("start", job_id="train", start_in_s=4.0)
+        command = host.command("start", job_id="train", start_in_s=5.0, duration_ms=1500)  # long enough to be seen
         host.desk.take(command)
         host.desk.take(command)  # a second time is no time
         ended = host.ended(3)
@@ -48,7 +49,7 @@ def test_every_process_of_a_job_is_looked_at_and_traced_over_the_same_time(host:
     assert {(event.state, event.pid) for event in ended} == {("captured", pid) for pid in pids}
     for event in ended:
         assert event.traced_from == pytest.approx(command.start_at, abs=0.01)
-        assert event.traced_until == pytest.approx(command.start_at + 0.1, abs=0.01)
+        assert event.traced_until == pytest.approx(command.start_at + 1.5, abs=0.01)
         stored = Path(event.url)
         assert stored.is_relative_to(host.store / "train" / "cap")
         raw = gzip.decompress(stored.read_bytes())
@@ -76,7 +77,7 @@ def test_whatever_goes_wrong_has_its_reason(host: Host) -> None:
             for trick in WRONG
         }
         host.registered([*pids.values()])
-        host.desk.take(host.command("start", pids=[*pids.values()], start_in_s=3.0))
+        host.desk.take(host.command("start", pids=[*pids.values()], start_in_s=5.0))
         ended = {event.pid: event for event in host.ended(len(WRONG))}
     assert {trick: (ended[pid].state, ended[pid].reason) for trick, pid in pids.items()} == WRONG
     assert all(event.why for event in ended.values())
@@ -98,7 +99,7 @@ def test_iterations_of_a_program_without_steps_are_told(host: Host) -> None:
 def test_a_trace_that_is_too_large_is_refused_and_not_half_stored(host: Host) -> None:
     with asking(host.sockets, host.traces, 1, poll_s=POLL_S, size=200_000) as (pid,):
         host.registered([pid])
-        host.desk.take(host.command("start", pids=[pid], start_in_s=2.5, max_file_bytes=100_000))
+        host.desk.take(host.command("start", pids=[pid], start_in_s=5.0, max_file_bytes=100_000))
         (event,) = host.ended()
     assert (event.state, event.reason) == ("failed", "too_large")
     assert not [path for path in host.store.rglob("*") if path.is_file()]
@@ -115,10 +116,10 @@ def test_a_full_disk_is_told_whether_it_is_the_stores_or_the_processs(host: Host
         asking(host.sockets, small, 1, poll_s=POLL_S, size=4_000_000) as (cramped,),
     ):
         host.registered([large, cramped])
-        host.desk.take(host.command("start", pids=[large, cramped], start_in_s=3.0))
+        host.desk.take(host.command("start", pids=[large, cramped], start_in_s=5.0))
         ended = {event.pid: event for event in host.ended(2)}
         assert not [path for path in host.store.rglob("*") if path.is_file()]
-        until(lambda: not list(small.iterdir()), "what was written of it to be removed", 30)
+        until(lambda: not list(small.iterdir()), "what was written of it to be removed")
     assert {event.reason for event in ended.values()} == {"disk_full"}
     assert "trace store" in ended[large].why
     assert str(small) in ended[cramped].why
@@ -140,15 +141,15 @@ def test_while_one_runs_a_second_is_refused_and_looks_say_busy(host: Host) -> No
 def test_a_capture_is_cancelled_before_and_while_it_traces_and_leaves_no_file(host: Host) -> None:
     with asking(host.sockets, host.traces, 1, poll_s=POLL_S) as (pid,):
         host.registered([pid])
-        host.desk.take(host.command("start", pids=[pid], start_in_s=4.0))
-        until(lambda: (client := host.registry.client(pid)) is not None and client.tracing, "it to be at work", 30)
+        host.desk.take(host.command("start", pids=[pid], start_in_s=5.0, duration_ms=2000))
+        until(lambda: (client := host.registry.client(pid)) is not None and client.tracing, "it to be at work")
         host.desk.take(host.command("cancel", sequence=0))
         (event,) = host.ended()
         assert (event.state, event.reason) == ("cancelled", "cancelled_by_request")
         host.desk.take(host.command("look", pids=[pid], capture_id="second"))
         assert host.events[-1].reason == "busy"
-        until(lambda: (client := host.registry.client(pid)) is not None and not client.tracing, "it to be done", 30)
-        until(lambda: not list(host.traces.iterdir()), "its file to be removed", 30)
+        until(lambda: (client := host.registry.client(pid)) is not None and not client.tracing, "it to be done")
+        until(lambda: not list(host.traces.iterdir()), "its file to be removed")
     assert not host.store.exists()
 
 
@@ -156,7 +157,7 @@ def test_a_process_that_took_a_cancelled_request_is_busy_until_it_has_traced(hos
     with asking(host.sockets, host.traces, 1, poll_s=POLL_S) as (pid,):
         host.registered([pid])
         host.desk.take(host.command("start", pids=[pid], start_in_s=20.0))
-        until(lambda: (client := host.registry.client(pid)) is not None and client.fetched, "it to take it", 30)
+        until(lambda: (client := host.registry.client(pid)) is not None and client.fetched, "it to take it")
         host.desk.take(host.command("cancel", sequence=0))
         host.desk.take(host.command("look", pids=[pid], capture_id="second"))
     assert [(event.state, event.reason) for event in host.events[1:]] == [
@@ -175,7 +176,9 @@ def test_a_process_that_is_stopped_does_not_ask_and_is_given_up_before_its_start
     with asking(host.sockets, host.traces, 1, poll_s=POLL_S) as (pid,):
         host.registered([pid])
         os.kill(pid, signal.SIGSTOP)
-        time.sleep(POLL_S)  # what it had asked already is answered
+        until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, "it to stand still")
+        with asking(host.sockets, host.traces, 1, poll_s=POLL_S) as (other,):
+            host.registered([other])  # so what the first one had asked already is answered
         host.desk.take(host.command("start", pids=[pid], start_in_s=2.5))
         (event,) = host.ended()
         assert (event.state, event.reason) == ("failed", "not_polling")
@@ -224,7 +227,7 @@ def test_a_process_in_a_container_is_known_by_its_pid_here_and_its_file_is_read_
         until(host.registry.clients, "it to register", 60)
         (client,) = host.registry.clients()
         assert client.own_pid == inner != client.pid
-        host.desk.take(host.command("start", pids=[client.pid], start_in_s=3.0))
+        host.desk.take(host.command("start", pids=[client.pid], start_in_s=5.0))
         (event,) = host.ended()
         assert list(host.traces.iterdir()) == []
     assert (event.state, event.pid) == ("captured", client.pid)
@@ -236,7 +239,7 @@ def test_a_store_that_takes_nothing_is_tried_until_the_deadline(host: Host) -> N
     host.store.write_text("no folder")
     with asking(host.sockets, host.traces, 1, poll_s=POLL_S) as (pid,):
         host.registered([pid])
-        host.desk.take(host.command("start", 6.0, pids=[pid], start_in_s=2.0))
+        host.desk.take(host.command("start", 9.0, pids=[pid], start_in_s=5.0))
         (event,) = host.ended()
     assert (event.state, event.reason) == ("failed", "upload_failed")
 
@@ -258,7 +261,7 @@ def test_what_kineto_cannot_be_told_is_refused(host: Host) -> None:
 def test_a_process_that_ended_while_no_agent_ran_is_told_by_the_next(host: Host) -> None:
     with asking(host.sockets, host.traces, 1, poll_s=POLL_S) as (pid,):
         host.registered([pid])
-        host.desk.take(host.command("start", start_in_s=4.0))
+        host.desk.take(host.command("start", start_in_s=20.0))
         host.desk.close()
     host.desk = host.new_desk()
     (event,) = host.ended()
@@ -268,9 +271,9 @@ def test_a_process_that_ended_while_no_agent_ran_is_told_by_the_next(host: Host)
 def test_an_agent_that_is_started_again_goes_on_with_what_was_under_way(host: Host) -> None:
     with asking(host.sockets, host.traces, 2, poll_s=POLL_S) as pids:
         host.registered(pids)
-        command = host.command("start", start_in_s=4.0)
+        command = host.command("start", start_in_s=5.0, duration_ms=2000)
         host.desk.take(command)
-        until(lambda: (client := host.registry.client(pids[0])) is not None and client.tracing, "it to be at work", 30)
+        until(lambda: (client := host.registry.client(pids[0])) is not None and client.tracing, "it to be at work")
         host.desk.tick()
         host.desk.close()
         host.desk = host.new_desk()

@@ -64,7 +64,7 @@ def send(kafka: Kafka, action: str, **more: Any) -> None:
     now = time.time()
     row = CaptureCommand(**{
         "host": "gpu01", "ts": now, "capture_id": "cap", "sequence": 1, "action": action, "expires_at": now + 30,
-        "deadline_at": now + 60, "duration_ms": 100, "warmup_s": 1, **more,
+        "deadline_at": now + 120, "duration_ms": 100, "warmup_s": 1, **more,
     })  # fmt: skip
     envelope = pack(COMMANDS, row.host, [row])
     producer = bus.producer(kafka)
@@ -88,7 +88,7 @@ def known(reader: Reader, kafka: Kafka, pid: int) -> None:
         send(kafka, "look", sequence=100 + looks, job_id="train")
         return any(event.state == "seen" and event.pid == pid for event in reader.rows("capture-events"))
 
-    reader.wait(seen, "the process to be seen", 60)
+    reader.wait(seen, "the process to be seen", 120)
 
 
 def test_a_command_becomes_a_trace_in_the_store_and_events_also_when_the_agent_is_killed_meanwhile(
@@ -100,10 +100,10 @@ def test_a_command_becomes_a_trace_in_the_store_and_events_also_when_the_agent_i
     with asking(sockets, traces, 1, TRAINING, poll_s=0.2) as (pid,):
         with agents.running(asked, log=tmp_path / "agent.log"):
             known(reader, kafka, pid)
-            send(kafka, "start", job_id="train", start_at=time.time() + 4)
-            reader.wait(lambda r: reached(r, "accepted"), "the capture to be accepted", 30)
+            send(kafka, "start", job_id="train", start_at=time.time() + 8)
+            reader.wait(lambda r: reached(r, "accepted"), "the capture to be accepted")
         with agents.running(asked, log=tmp_path / "agent.log"):
-            reader.wait(lambda r: reached(r, "accepted", "captured"), "the trace", 60)
+            reader.wait(lambda r: reached(r, "accepted", "captured"), "the trace", 120)
     (event,) = [event for event in reader.rows("capture-events") if event.state == "captured"]
     assert (event.capture_id, event.host, event.pid, event.rank, event.job_id) == ("cap", "gpu01", pid, 3, "train")
     assert json.loads(gzip.decompress(Path(event.url).read_bytes()))["traceEvents"]
@@ -134,19 +134,23 @@ def test_an_agent_answers_on_dynologs_port_and_says_what_it_cannot_open(
     port = free_ports(1)[0]
     abstract, taken = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2))
     taken.bind(str(sockets / "dynolog"))
-    with suppress(OSError):  # then another has it, which is as good
+    both = True
+    try:
         abstract.bind(b"\0dynolog\0")
+    except OSError:  # another has it, which is as good unless it lets go before the agent comes
+        both = False
     offering = replace(asked, agent=replace(asked.agent, rpc=True, rpc_port=port))
     with taken, abstract, agents.running(offering, log=tmp_path / "agent.log"):
         until(lambda: _status(port) == {"status": 1}, "an answer", 60)
         reader.wait(lambda r: [row for row in r.rows("source-health") if row.source == "kineto"], "its health", 60)
     (row, *_) = [row for row in reader.rows("source-health") if row.source == "kineto"]
     assert (row.subject, row.state) == ("", "failed")
-    assert row.why.count("does dynolog or another agent run") == 2
+    taken_there = row.why.count("does dynolog or another agent run")
+    assert taken_there == 2 or (taken_there == 1 and not both), row.why
 
 
 def _status(port: int) -> object:
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with suppress(OSError, ValueError), socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         text = b'{"fn":"getStatus"}'
         connection.sendall(struct.pack("=i", len(text)) + text)
         return json.loads(connection.recv(100)[4:])

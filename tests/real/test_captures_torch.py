@@ -77,7 +77,7 @@ def test_a_command_on_the_bus_becomes_a_trace_that_the_analysis_reads(
             "start",
             capture_id="by-time",
             start_at=start,
-            deadline_at=start + 60,
+            deadline_at=start + 90,
             **{**what, "duration_ms": 2000},
         )
         by_time = captured(reader, "by-time")
@@ -87,7 +87,7 @@ def test_a_command_on_the_bus_becomes_a_trace_that_the_analysis_reads(
             capture_id="by-step",
             iterations=5,
             iteration_roundup=10,
-            deadline_at=time.time() + 60,
+            deadline_at=time.time() + 110,
             **what,
         )
         by_step = captured(reader, "by-step")
@@ -120,7 +120,7 @@ def test_failures_of_real_processes_have_their_reasons(host: Host) -> None:
         until(lambda: len(host.registry.clients()) == 2, "both to register", 120)
         host.desk.take(host.command("start", 90, start_in_s=13, pids=[killed], warmup_s=5))
         host.desk.take(host.command("start", 90, capture_id="steps", iterations=5, pids=[without], warmup_s=5))
-        until(lambda: (found := host.registry.client(killed)) is not None and found.tracing, "it to be at work", 60)
+        until(lambda: (found := host.registry.client(killed)) is not None and found.tracing, "it to be at work", 100)
         host.desk.take(host.command("start", 90, start_in_s=13, capture_id="second", pids=[killed], warmup_s=5))
         os.kill(killed, 9)
         ended = {event.capture_id: (event.state, event.reason) for event in host.ended(3, 100)}

@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +11,12 @@ import pytest
 from tests.brokers import KafkaCluster
 from tests.engine import DATABASE, EngineServer
 from tests.ingest_bench import Bench, make_bench
-from tests.ingest_process import GPUS, IngestProcess, migrated
+from tests.ingest_process import GPUS, T0, IngestProcess, migrated
 from tests.tables import land, row
 from tests.wait import until
 from warpmeter.consumers import status
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 SLOW_S = 60.0
 WINDOW = 3
@@ -61,11 +61,11 @@ def test_a_member_that_sleeps_past_its_session_inserts_nothing_that_others_took_
             at.table.reaches(at.feed.sent, other, within_s=SLOW_S)
             if others_end:
                 until(lambda: not status.pending(at.settings), "all to be settled: a stop has nothing left", SLOW_S)
-                assert other.stop(20) == 0
+                assert other.stop(SLOW_S) == 0
         at.feed.good(100)
         at.table.reaches(at.feed.sent, sleeper if others_end else other, within_s=SLOW_S)
         finds_out(sleeper)
-        assert sleeper.stop(20) == 0
+        assert sleeper.stop(SLOW_S) == 0
     at.once()
     at.spans_meet()
 
@@ -102,26 +102,25 @@ def test_a_member_that_slept_between_declare_and_insert_until_the_window_forgot_
         server.kill()
         at.feed.good(50)
         until(lambda: "insert into gpu_samples" in sleeper.said(), "a declared span that cannot be inserted", SLOW_S)
-        with (
-            sleeping(sleeper),
-            closing(EngineServer(tmp_path / "data", port=server.port)) as server,
-            closing(IngestProcess(at.settings, tmp_path / "other.log")) as other,
-        ):
-            (slept_on,) = status.pending(at.settings)
+        with ExitStack() as stack:
+            stack.enter_context(sleeping(sleeper))
+            server = stack.enter_context(closing(EngineServer(tmp_path / "data", port=server.port)))
+            (slept_on,) = status.pending(at.settings)  # before anybody can bring it in
+            other = stack.enter_context(closing(IngestProcess(at.settings, tmp_path / "other.log")))
             at.table.reaches(at.feed.sent, other, within_s=SLOW_S)
             assert "replaying a declared span" in other.said()
             for _ in range(2 * WINDOW):
                 at.feed.good(10)
                 at.table.reaches(at.feed.sent, other, within_s=SLOW_S)
             if others_end:
-                assert other.stop(20) == 0
+                assert other.stop(SLOW_S) == 0
             sleeper.process.send_signal(signal.SIGCONT)
             at.feed.good(10)
             at.table.reaches(at.feed.sent, sleeper if others_end else other, within_s=SLOW_S)
             finds_out(sleeper)
-            assert sleeper.stop(20) == 0
+            assert sleeper.stop(SLOW_S) == 0
             if not others_end:
-                assert other.stop(20) == 0
+                assert other.stop(SLOW_S) == 0
             at.once()
             at.spans_meet()
             assert status.pending(at.settings) == []
@@ -132,5 +131,5 @@ def _window_has_forgotten(server: EngineServer, at: Bench, token: str) -> None:
     """The store would have taken that span a second time: what held is the group's fence, not the window."""
     before = at.table.rows()
     with server.client(write=True) as client:
-        land(client, GPUS.name, [row(GPUS.name, host=f"{at.feed.tag}-again", ts=1.8e9, period_ms=1000)], token)
+        land(client, GPUS.name, [row(GPUS.name, host=f"{at.feed.tag}-again", ts=float(T0), period_ms=1000)], token)
     assert at.table.rows() == before + 1

@@ -46,7 +46,7 @@ class Events:
 
     def wait(self, condition: Callable[[], bool]) -> None:
         """Ticks until the condition holds of the rows so far."""
-        until(lambda: self.tick() is not None and condition(), "an event", within_s=30, every_s=0.02)
+        until(lambda: self.tick() is not None and condition(), "an event", every_s=0.02)
 
     def told(self) -> list[tuple[int, int, str, str]]:
         """GPU, code, state and why of all rows so far."""
@@ -79,7 +79,7 @@ def test_an_xid_has_its_time_its_words_and_its_jobs(host: Host, events: Events) 
     host.stub.xid(2, 48)
     events.wait(lambda: len(events.rows) == 1)
     (row,) = events.rows
-    assert before - 0.001 <= row.ts <= time.time()
+    assert before - 0.001 <= row.ts <= time.time() + 0.001  # it is rounded to a millisecond
     assert (row.host, row.gpu, row.uuid, row.kind) == ("node1", 2, host.stub.gpus[2].uuid, "xid")
     assert (row.code, row.what, row.state) == (48, "double-bit ECC error", "raised")
     assert (list(row.job_ids), row.HasField("pid"), row.why) == (["train"], False, "")
@@ -120,7 +120,7 @@ def test_a_gpu_falls_off_the_bus_and_comes_back(host: Host, events: Events) -> N
     assert (events.rows[1].gpu, events.rows[1].code) == (2, 48)
     assert host.stub.calls("nvmlInitWithFlags") == sessions  # heard before NVML is begun anew in search of the lost one
     host.stub.gpus[5].lost = False
-    host.ticks(60)
+    host.ticks(120)  # it is searched for each minute, where the event above took long
     assert [(row.gpu, row.code, row.state, row.why) for row in events.tick()] == [
         (5, 79, "cleared", "the GPU was gone and answers again")
     ]
@@ -150,7 +150,7 @@ def test_an_xid_in_a_mig_instance_is_its_own(host: Host, events: Events) -> None
 
 
 def test_events_are_published_while_nvml_hangs(host: Host, events: Events) -> None:
-    host.stub.hang("nvmlDeviceGetPowerUsage", 2.0, gpu=0)
+    host.stub.hang("nvmlDeviceGetPowerUsage", 100.0, gpu=0)
     reading = threading.Thread(target=host.tick)
     reading.start()
     host.stub.xid(0, 79)

@@ -17,6 +17,8 @@ from warpmeter.producers.gpu.pause import ask, file_of
 from warpmeter.producers.source import Reading
 
 MIB = 1 << 20
+NOBODY = (1 << 22) + 1
+"""A pid that no process has: the kernel's greatest is 2^22."""
 
 
 @pytest.fixture
@@ -90,6 +92,7 @@ def test_processes_have_a_row_every_ten_seconds(host: Host) -> None:
     host.attribution.set_jobs({os.getpid(): "mine"})
     for gpu in host.stub.gpus[:3]:  # one process on three GPUs
         gpu.set_processes(Process(os.getpid(), 100 * MIB, sm_util=40, memory_util=10))
+    host.stub.gpus[3].set_processes(Process(NOBODY, 100 * MIB))
     told = [on_gpus(host.tick()) for _ in range(31)]
     assert [tick for tick, rows in enumerate(told) if rows] == [0, 1, 10, 20, 30]
     assert [rows[0].period_ms for rows in told if rows] == [1000, 1000, 9000, 10_000, 10_000]
@@ -101,7 +104,7 @@ def test_processes_have_a_row_every_ten_seconds(host: Host) -> None:
         assert row.name.startswith(("python", "pytest"))
         shares = (row.sm_util_permille, row.mem_util_permille, row.encoder_util_permille, row.decoder_util_permille)
         assert shares == (400, 100, 0, 0)
-    stranger = next(row for row in told[-1] if row.gpu == 3)  # its pid is of nobody here
+    stranger = next(row for row in told[-1] if row.gpu == 3)
     assert (stranger.name, stranger.user, stranger.job_id) == ("", "", "")
 
 

@@ -23,6 +23,8 @@ from warpmeter.producers.source import Attribution, Health, SourceError
 from warpmeter.schemas.topics import TOPICS
 
 MIB = 1 << 20
+HANGS_S = 60.0
+"""A call that hangs for so long hangs still when it is looked at, however slow the machine."""
 GPM_COLUMNS = {
     "graphics_active_permille": 1,
     "sm_active_permille": 2, "sm_occupancy_permille": 3, "tensor_active_permille": 5, "dram_active_permille": 10,
@@ -320,10 +322,10 @@ def test_where_nothing_else_gives_pcie_a_thread_measures_it(host: Host) -> None:
 def test_a_read_never_waits_for_the_thread(host: Host) -> None:
     host.stub.gpus[3].set(gpm_supported=0)
     host.tick()
-    host.stub.hang("nvmlDeviceGetPcieThroughput", 3.0)
+    host.stub.hang("nvmlDeviceGetPcieThroughput", HANGS_S)
     before = time.monotonic()
     host.ticks(5)
-    assert time.monotonic() - before < 2.5
+    assert time.monotonic() - before < HANGS_S
     host.stub.mend()
 
 
@@ -332,7 +334,7 @@ def test_a_measurement_of_the_thread_is_published_once(host: Host) -> None:
     gpu.set(gpm_supported=0)
     host.tick()
     wait_for(lambda: by_uuid(host.tick())[gpu.uuid].HasField("pcie_tx_megabytes_per_s"))
-    host.stub.hang("nvmlDeviceGetPcieThroughput", 3.0)
+    host.stub.hang("nvmlDeviceGetPcieThroughput", HANGS_S)
     seen = [by_uuid(host.tick())[gpu.uuid].HasField("pcie_tx_megabytes_per_s") for _ in range(6)]
     assert seen.count(True) <= 1
     wait_for(lambda: unhealthy(host.tick(), gpu.uuid).get("pcie_tx_megabytes_per_s") == "timeout")
@@ -432,13 +434,14 @@ def test_values_beyond_their_columns_cost_no_other_gpu_its_row(host: Host) -> No
 
 def test_a_hanging_call_holds_only_its_reader(host: Host) -> None:
     host.tick()
-    host.stub.hang("nvmlDeviceGetPowerUsage", 2.0, gpu=0)
+    host.stub.hang("nvmlDeviceGetPowerUsage", HANGS_S, gpu=0)
+    calls = host.stub.calls("nvmlDeviceGetPowerUsage", 0)
     reading = threading.Thread(target=host.tick)
     reading.start()
-    before = time.monotonic()
+    until(lambda: host.stub.calls("nvmlDeviceGetPowerUsage", 0) > calls, "the call")
     assert sum(range(1000)) == 499_500  # Python goes on: the call holds no interpreter lock
-    assert time.monotonic() - before < 1.5
     assert reading.is_alive()
+    host.stub.mend()
     reading.join()
 
 
@@ -539,7 +542,7 @@ def test_the_agents_runner_tells_lost_unsupported_and_failed_apart(host: Host) -
     runner = Runner([source], Board("node1", 10.0), published, SystemClock())
     runner.start()
     until(lambda: len(published.rows["gpu-samples"]) >= 35, "five ticks of seven GPUs")
-    assert runner.stop(5.0) == []
+    assert runner.stop(30.0) == []
     assert {row.uuid for row in published.rows["gpu-samples"]} == set(uuids) - {uuids[1]}
     told = {row.subject: (row.source, row.state) for row in published.rows["source-health"]}
     assert told[""] == ("gpu", "ok")

@@ -21,8 +21,10 @@ from google.protobuf.message import Message
 from tests.clock import FakeClock
 from tests.real import agents
 from tests.wait import until
+from warpmeter.producers.jobs import engines
 from warpmeter.producers.jobs.containers import Container
 from warpmeter.producers.jobs.engines import AGAIN_S, EngineSource
+from warpmeter.producers.jobs.kubernetes import peer
 from warpmeter.producers.jobs.kubernetes.generated import cri_pb2 as cri
 from warpmeter.producers.jobs.kubernetes.generated import podresources_pb2 as api
 from warpmeter.producers.jobs.kubernetes.kubelet import SOCKET, KubeletSource
@@ -37,6 +39,14 @@ DESCRIBED = {
     "Name": "/trainer",
     "Config": {"Image": "nvcr.io/nvidia/pytorch:25.10-py3", "Env": ["API_KEY=do-not-tell"], "Labels": {}},
 }
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For who answers: a second, or three, may be what a busy machine takes to let them."""
+    monkeypatch.setattr(engines, "ANSWER_S", 30.0)
+    monkeypatch.setattr(engines, "READ_S", 30.0)
+    monkeypatch.setattr(peer, "ANSWER_S", 30.0)
 
 
 @pytest.fixture
@@ -105,6 +115,7 @@ class Engines:
         return self.source.parse(Sample(0.0, 0.0, 2.0, self.source.read()), None)
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize(("engine", "path"), [("docker", "run/docker.sock"), ("podman", "run/podman/podman.sock")])
 def test_an_engine_tells_name_and_image_and_is_asked_once(root: Path, engine: str, path: str) -> None:
     container = Container(ID, engine)
@@ -118,6 +129,7 @@ def test_an_engine_tells_name_and_image_and_is_asked_once(root: Path, engine: st
     assert engines.names.labels(container) == {}
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_container_that_the_engine_does_not_know_is_asked_for_again_later(root: Path) -> None:
     engines = Engines(root, Container(OTHER, "docker"))
     with daemon(root / "run/docker.sock") as server:
@@ -129,6 +141,7 @@ def test_a_container_that_the_engine_does_not_know_is_asked_for_again_later(root
         assert len(server.asked) == 2
 
 
+@pytest.mark.usefixtures("patient")
 def test_an_engine_that_fails_is_one_health_row_until_it_answers(root: Path) -> None:
     engines = Engines(root, Container(ID, "docker"), Container(OTHER, "docker"))
     with daemon(root / "run/docker.sock") as server:
@@ -267,6 +280,7 @@ def pod(name: str, resource: str = "", driver: str = "") -> api.PodResources:
     return api.PodResources(name=name, namespace="team-a", containers=[container])
 
 
+@pytest.mark.usefixtures("patient")
 def test_the_kubelet_tells_which_pods_hold_gpus(root: Path) -> None:
     names = Names()
     source = KubeletSource(Agent(root=root), names)
@@ -280,6 +294,7 @@ def test_the_kubelet_tells_which_pods_hold_gpus(root: Path) -> None:
         source.close()
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_kubelet_that_went_away_is_an_error_and_one_that_comes_back_is_found(root: Path) -> None:
     source = KubeletSource(Agent(root=root), Names())
     assert list(source.read()) == []
@@ -318,6 +333,7 @@ def runtime(root: Path) -> Any:
     )
 
 
+@pytest.mark.usefixtures("patient")
 def test_the_runtime_tells_the_labels_of_pods_and_is_asked_only_for_what_is_not_known(root: Path) -> None:
     names = Names()
     source = RuntimeSource(Agent(root=root), names)
@@ -351,20 +367,24 @@ def test_a_kubelet_that_hangs_holds_up_no_other_source(root: Path) -> None:
     log = root / "log"
 
     def rows(topic: str) -> list[dict[str, Any]]:
-        return agents.json_rows("".join(log.read_text().splitlines(keepends=True)[:-1])).get(topic, [])
+        whole, _, _ = log.read_text().rpartition("\n")  # the last line may be half written
+        return agents.json_rows(whole).get(topic, [])
+
+    def states() -> dict[tuple[str, str], str]:
+        return {(row["source"], row["subject"]): row["state"] for row in rows("source-health")}
+
+    def on_time() -> int:
+        """Steps of one tick. A busy machine misses some; a source that waited for the kubelet would have none."""
+        return sum(b - a < 0.2 + 1e-3 for a, b in pairwise(row["ts"] for row in rows("host-samples")))
 
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(path))
         silent.listen()
         asked = agents.settings(root, Kafka(bootstrap_servers="127.0.0.1:1"), root=root)
         with agents.running(asked, "--dry-run", "--json", log=log):
-            until(lambda: any(row["source"] == "kubernetes" for row in rows("source-health")), "its word", 60)
+            until(lambda: {("kubernetes", ""), ("host", ""), ("jobs", "")} <= states().keys(), "their words", 120)
             told = next(row for row in rows("source-health") if row["source"] == "kubernetes")
             assert told["state"] == "failed"
             assert "kubelet.sock" in told["why"]
-            others = {(row["source"], row["subject"]): row["state"] for row in rows("source-health")}
-            assert (others["host", ""], others["jobs", ""]) == ("ok", "ok")
-    times = [row["ts"] for row in rows("host-samples")]
-    late = [b - a for a, b in pairwise(times) if b - a > 0.2 + 1e-3]
-    assert len(times) >= 10
-    assert len(late) <= len(times) // 10, late  # a busy machine may miss a tick, a source that waits would miss all
+            assert (states()["host", ""], states()["jobs", ""]) == ("ok", "ok")
+            until(lambda: on_time() >= 10, "ten ticks in time beside a kubelet that always hangs", 120, 0.5)

@@ -32,7 +32,7 @@ print(json.dumps([[each.subject, each.state, each.why, each.count] for each in r
 @pytest.fixture
 def job() -> Iterator[int]:
     """Pid of a shell with a python of a Slurm job below it, with secrets in both environments."""
-    line = f'"{PYTHON}" -c "import time; time.sleep(100)" & wait'
+    line = f'"{PYTHON}" -c "import time; time.sleep(600)" & wait'
     shell = subprocess.Popen(["bash", "-c", line], process_group=0, env={**os.environ, **SECRETS, **NAMED})
     yield shell.pid
     os.killpg(shell.pid, signal.SIGKILL)
@@ -56,7 +56,7 @@ def test_of_environments_nothing_but_the_named_variables_reaches_the_bus(
             mine = NAMED["SLURM_JOB_ID"]
             reader.wait(
                 lambda r: {row.event for row in r.rows("job-events") if row.job_id == mine} >= {"started", "running"},
-                "the job", 60,
+                "the job",
             )  # fmt: skip
         reader.poll()
     finally:
@@ -70,7 +70,7 @@ def test_of_environments_nothing_but_the_named_variables_reaches_the_bus(
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.usefixtures("job")
 def test_environments_that_may_not_be_read_are_one_health_row_and_no_crash() -> None:
-    done = subprocess.run([sys.executable, "-c", AS_NOBODY], capture_output=True, timeout=60, text=True)
+    done = subprocess.run([sys.executable, "-c", AS_NOBODY], capture_output=True, timeout=120, text=True)
     rows = {subject: (state, why, count) for subject, state, why, count in json.loads(done.stdout)}
     state, why, count = rows["environ"]
     assert state == "denied"

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import pytest
 
@@ -28,10 +29,12 @@ def ranks(source: JobSource, launcher: int) -> Sequence[Tree]:
 
 
 def _below(pid: int, ancestor: int) -> bool:
-    while pid > 1 and pid != ancestor:
-        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
-            pid = int(file.read().rpartition(")")[2].split()[1])
-    return pid == ancestor
+    with suppress(OSError):  # it, or one between, has ended since it was seen
+        while pid > 1 and pid != ancestor:
+            with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
+                pid = int(file.read().rpartition(")")[2].split()[1])
+        return pid == ancestor
+    return False
 
 
 @pytest.fixture(params=LAUNCHERS)
@@ -39,7 +42,7 @@ def launcher(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]
     """One that runs two ranks."""
     if shutil.which(request.param) is None:
         pytest.skip(f"{request.param} is missing: apt-get install openmpi-bin mpich")
-    line = [request.param, *LAUNCHERS[request.param], "-np", "2", PYTHON, "-c", "import time; time.sleep(100)"]
+    line = [request.param, *LAUNCHERS[request.param], "-np", "2", PYTHON, "-c", "import time; time.sleep(200)"]
     process = subprocess.Popen(line, env={**os.environ, **ROOT}, process_group=0, stdin=subprocess.DEVNULL)
     yield process
     process.terminate()
@@ -52,7 +55,7 @@ def launcher(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]
 
 def test_the_ranks_of_a_launcher_are_one_job(launcher: subprocess.Popen[bytes]) -> None:
     source = JobSource(Agent(host="gpu01"), Attribution())
-    until(lambda: len(ranks(source, launcher.pid)) == 2, "both ranks", 30)
+    until(lambda: len(ranks(source, launcher.pid)) == 2, "both ranks", 90)
     found = ranks(source, launcher.pid)
     assert sorted((tree.rank.rank, tree.rank.local_rank, tree.rank.world_size) for tree in found) == [
         (0, 0, 2),

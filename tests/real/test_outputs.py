@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -76,11 +77,17 @@ def test_the_page_alone_needs_no_broker_and_passes_promtool(tmp_path: Path) -> N
     settings = asked(tmp_path, "prometheus")
     with agents.running(settings, log=tmp_path / "log") as process:
         port = settings.metrics.agent_port
-        until(lambda: series(port, "warpmeter_host_cpu_util_ratio"), "the host's row", 30)
-        until(lambda: series(port, "warpmeter_device_rx_bytes_per_second"), "the NICs' rows")
-        page = agents.metrics_page(port)
+        pages: list[str] = []
+
+        def whole() -> bool:
+            pages.append(agents.metrics_page(port))
+            wanted = ("warpmeter_host_cpu_util_ratio", "warpmeter_device_rx_bytes_per_second")
+            return all(f"\n{name}{{" in pages[-1] for name in wanted)
+
+        until(whole, "the host's row and the NICs'")
+        page = pages[-1]
         tell(process)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     assert promtool(page).returncode == 0
     assert 'warpmeter_source_up{source="host"} 1.0' in page
     assert not (tmp_path / "spool").exists()
@@ -97,8 +104,8 @@ def test_a_gpu_that_is_lost_leaves_the_page_and_its_xid_stands_on_it(
             monkeypatch.setenv(name, value)
         with agents.running(settings, log=tmp_path / "log"):
             power = partial(series, settings.metrics.agent_port, "warpmeter_gpu_power_watts")
-            until(lambda: len(power()) == 3, "all GPUs on the page", 30)
-            until(lambda: any("hw.power" in got.metrics for got in receiver.got), "GPUs by OTLP", 30)
+            until(lambda: len(power()) == 3, "all GPUs on the page")
+            until(lambda: any("hw.power" in got.metrics for got in receiver.got), "GPUs by OTLP")
             sent = next(got.metrics["hw.power"] for got in receiver.got if "hw.power" in got.metrics)
             assert len({tuple(map(str, point.attributes)) for point in sent.gauge.data_points}) == 3
             assert series(settings.metrics.agent_port, "warpmeter_gpu_event_raised") == []
@@ -115,11 +122,12 @@ def test_a_burst_of_slow_readers_keeps_nobody_waiting(tmp_path: Path) -> None:
     settings = asked(tmp_path, "prometheus")
     port = settings.metrics.agent_port
     with agents.running(settings), ExitStack() as slow:
-        until(lambda: agents.metrics_page(port), "the page", 30)
+        until(lambda: agents.metrics_page(port), "the page")
         for _ in range(60):
-            slow.enter_context(socket.create_connection(("127.0.0.1", port), 10)).sendall(b"GET /metr")
+            slow.enter_context(socket.create_connection(("127.0.0.1", port), 60)).sendall(b"GET /metr")
         began = time.monotonic()
-        assert "warpmeter_source_up" in agents.metrics_page(port)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+            assert b"warpmeter_source_up" in answer.read()
         assert time.monotonic() - began < 5 + SLACK_S
 
 
@@ -127,8 +135,10 @@ def test_a_port_that_is_taken_is_told_and_tried_again(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings = asked(tmp_path, "prometheus", "stdout")
         settings = replace(settings, metrics=Metrics(agent_port=taken.getsockname()[1]))
-        with agents.running(settings, log=tmp_path / "log"):
-            until(lambda: "is not served: Address already in use" in (tmp_path / "log").read_text(), "its health", 30)
+        with agents.running(settings, log=tmp_path / "log") as process:
+            until(lambda: "is not served: Address already in use" in (tmp_path / "log").read_text(), "its health")
+            tell(process)  # so that its last line is whole
+            process.wait(60)
     (told,) = [
         row for row in agents.json_rows((tmp_path / "log").read_text())["source-health"]
         if row["source"] == "output/prometheus"
@@ -160,11 +170,12 @@ def cli(*arguments: str, stdout: int = subprocess.PIPE, **variables: str) -> Ite
 def test_json_lines_come_until_the_reader_leaves() -> None:
     with cli("--out", "stdout", "--interval", "0.2", "--host", "gpu07") as process:
         assert process.stdout is not None
-        rows = [json.loads(process.stdout.readline()) for _ in range(20)]
+        rows: list[dict[str, Any]] = []
+        while len(rows) < 20 or "host-samples" not in {row["topic"] for row in rows}:  # a host may have many devices
+            rows.append(json.loads(process.stdout.readline()))
         assert {row["host"] for row in rows} == {"gpu07"}
-        assert "host-samples" in {row["topic"] for row in rows}
         process.stdout.close()
-        assert process.wait(30) == 1  # it was its only way out
+        assert process.wait(60) == 1  # it was its only way out
 
 
 def test_an_unknown_output_is_refused_with_those_that_there_are() -> None:
@@ -191,7 +202,7 @@ def peers(received: Path, rows: Path) -> Iterator[tuple[subprocess.Popen[bytes],
     with rows.open("wb") as target:
         reader = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=target)
     try:
-        until(received.exists, "the receiver", 30)
+        until(received.exists, "the receiver")
         yield receiver, reader
     finally:
         for child in (receiver, reader):
@@ -216,14 +227,14 @@ def test_receivers_that_hang_delay_nobody(tmp_path: Path) -> None:
         arguments = ("--out", "stdout,otlp,prometheus,kafka", "--interval", "0.5", "--bootstrap-servers", "127.0.0.1:1")
         with cli(*arguments, stdout=reader.stdin.fileno(), **variables) as process:
             reader.stdin.close()
-            until(lambda: len(received.read_text().split()) > 2 and "host-samples" in rows.read_text(), "both", 30)
+            until(lambda: len(received.read_text().split()) > 2 and "host-samples" in rows.read_text(), "both")
             with stopped(receiver.pid), stopped(reader.pid):
                 read_at = _ticks_seen(port, 8)
                 before = len(received.read_text().split())
             assert max(later - earlier for earlier, later in pairwise(read_at)) < 5
-            until(lambda: len(received.read_text().split()) > before + 4, "OTLP to catch up", 60)
+            until(lambda: len(received.read_text().split()) > before + 4, "OTLP to catch up", 100)
             tell(process)
-            assert process.wait(30) == 0
+            assert process.wait(60) == 0
         reader.wait(60)
     times = [row["ts"] for row in agents.json_rows(rows.read_text())["host-samples"]]
     assert times == sorted(set(times))
@@ -241,7 +252,7 @@ def test_a_stop_waits_for_no_receiver_that_hangs(tmp_path: Path) -> None:
         arguments = ("--out", "stdout,otlp,prometheus", "--interval", "0.2")
         with stopped(receiver.pid), cli(*arguments, stdout=reader.stdin.fileno(), **variables) as process:
             queued = partial(agents.metric, port, 'warpmeter_output_queue_bytes{output="output/otlp"}')
-            until(lambda: queued() > 0, "an export to wait", 30)
+            until(lambda: queued() > 0, "an export to wait")
             began = time.monotonic()
             tell(process)
             process.wait(60)
@@ -261,7 +272,7 @@ def _ticks_seen(port: int, count: int) -> list[float]:
             at.append(time.monotonic())
         return len(seen) >= count
 
-    until(another, f"{count} ticks", 40)
+    until(another, f"{count} ticks")
     return at
 
 
@@ -370,7 +381,7 @@ def test_a_receiver_that_comes_back_gets_what_the_queue_held_and_the_rest_is_cou
     kept = len(out._queue)
     assert 1 < kept < 40
     receiver = Receiver(port=port)
-    until(lambda: len(receiver.got) == kept, "what was kept", 40)
+    until(lambda: len(receiver.got) == kept, "what was kept", 120)
     (dropped,) = out.health()[1]
     points = receiver.got[0].points
     assert (dropped.subject, dropped.count) == ("dropped/full", (40 - kept) * points)
@@ -416,9 +427,9 @@ def test_a_stop_sends_what_came_last(tmp_path: Path) -> None:
     settings = asked(tmp_path, "otlp", otlp_url=receiver.url, otlp_interval_s=600.0)
     with agents.running(settings) as process:
         port = settings.metrics.agent_port
-        until(lambda: 'warpmeter_source_up{source="host"} 1.0' in agents.metrics_page(port), "the host's row", 30)
+        until(lambda: 'warpmeter_source_up{source="host"} 1.0' in agents.metrics_page(port), "the host's row")
         tell(process)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     receiver.close()
     (got,) = receiver.got
     assert "system.memory.usage" in got.metrics
@@ -432,13 +443,13 @@ def verdicts(settings: Settings) -> dict[str, doctor.Finding]:
 
 def test_the_doctor_asks_each_output_that_is_on_and_no_other(tmp_path: Path) -> None:
     receiver = Receiver([Say(), Say(401)])
-    settings = asked(tmp_path, "prometheus", "otlp", otlp_url=receiver.url)
+    settings = asked(tmp_path, "prometheus", "otlp", otlp_url=receiver.url, otlp_interval_s=600.0)  # the doctor alone
     assert {name: found.verdict for name, found in verdicts(settings).items()} == {
         "prometheus": "ok", "otlp": "ok", "broker": "ok", "topics": "ok",
     }  # fmt: skip
     assert receiver.got[0].points == 0
     with agents.running(settings):
-        until(lambda: "serves" in doctor.page(settings).seen, "the page", 30)
+        until(lambda: "serves" in doctor.page(settings).seen, "the page")
     refused = doctor.otlp(settings)
     receiver.close()
     away = doctor.otlp(settings)

@@ -19,7 +19,7 @@ from warpmeter import wire
 from warpmeter.consumers import status
 from warpmeter.schemas.generated import gpu_samples_pb2
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 LIAR: Final = [("type", b"GpuSample"), ("rows", b"7")]
 
@@ -133,8 +133,8 @@ def test_kills_between_letters_and_settle_leave_one_letter_each(at: Bench) -> No
     bad = set(range(0, 600, 25))
     for start in (0, 200, 400):
         mixed(at, range(start, start + 200), bad)
+        before = len(lettered(at))
         with closing(at.start(settle_after_s=1e9, batch_age_s=0.1, reject_share=1.0)) as process:
-            before = len(lettered(at))
             until(lambda before=before: len(lettered(at)) > before, "letters", within_s=60)  # type: ignore[misc]
             process.kill()
     with closing(at.start(reject_share=1.0)) as process:

@@ -496,8 +496,8 @@ def test_a_query_answers_right(shared_tables: Client, fleet: Fleet, name: str) -
     query = queries.get(name)
     window = {"since": f"{_iso(fleet.since)}", "until": f"{_iso(fleet.until)}"}
     takes = {parameter.name for parameter in query.parameters}
-    values = query.values({**{key: value for key, value in window.items() if key in takes}, **given})
-    result = shared_tables.query(query.sql, parameters=values)
+    asked = query.statement({**{key: value for key, value in window.items() if key in takes}, **given})
+    result = shared_tables.query(asked.sql, parameters=dict(asked.values))
     found = [tuple(line[result.column_names.index(column)] for column in columns) for line in result.result_rows]
     assert near(found, expected), f"\n{found}\n{expected}"
 
@@ -506,8 +506,8 @@ def test_quantiles_of_the_fleet_are_those_of_its_samples(shared_tables: Client, 
     window = {"since": _iso(fleet.since), "until": _iso(fleet.until)}
     expected = median_and_p95(of(fleet.gpus, "gpu_util_permille", 0.001))
     for name in ("fleet_overview", "fleet_overview_raw"):
-        query = queries.get(name)
-        result = shared_tables.query(query.sql, parameters=query.values(window))
+        asked = queries.get(name).statement(window)
+        result = shared_tables.query(asked.sql, parameters=dict(asked.values))
         found = result.result_rows[0][result.column_names.index("gpu_util_quantiles")]
         assert found == [pytest.approx(value, abs=0.005) for value in expected]
 

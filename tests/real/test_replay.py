@@ -30,6 +30,8 @@ from warpmeter.consumers.sink.clickhouse import ONE_BLOCK
 from warpmeter.consumers.span import Partition, Span
 from warpmeter.schemas.topics import TOPICS
 
+pytestmark = pytest.mark.timeout(600)
+
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
@@ -238,9 +240,9 @@ def test_the_book_is_mended_with_what_was_in_no_span_or_in_two(world: World) -> 
             f"VALUES ('gpu_samples', '{life}', {partition}, {one}, {other}, 1, {times}, {times}, 'x')"
         )
     world.replay(GPUS)
-    gaps = queries.get("ingest_gaps")
+    gaps = queries.get("ingest_gaps").statement({})
     with closing(store.connect(world.settings.store)) as client:
-        found = list(client.query(gaps.sql, gaps.values({})).named_results())
+        found = list(client.query(gaps.sql, dict(gaps.values)).named_results())
     assert found
     assert [(each["missing"], each["doubled"]) for each in found] == [(0, 0)] * len(found)
     ends = "SELECT min(first), max(last) FROM ingest_batches WHERE topic_uuid = '{}' AND partition = {}"

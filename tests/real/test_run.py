@@ -46,24 +46,27 @@ def start(
 
 def test_a_command_has_the_variables_and_its_own_stay(host: Host, tmp_path: Path) -> None:
     line = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
-    done, _ = start(line, host.sockets, TMPDIR=str(tmp_path)).communicate(timeout=60)
+    done, _ = start(line, host.sockets, TMPDIR=str(tmp_path)).communicate(timeout=120)
     assert [json.loads(done)[name] for name in KINETO] == ["1", str(host.sockets), str(tmp_path)]
-    done, _ = start(line, host.sockets, KINETO_ONDEMAND_TRACE_DIR="/var/tmp").communicate(timeout=60)
+    done, _ = start(line, host.sockets, KINETO_ONDEMAND_TRACE_DIR="/var/tmp").communicate(timeout=120)
     assert json.loads(done)["KINETO_ONDEMAND_TRACE_DIR"] == "/var/tmp"
-    done, _ = start(line, tmp_path / "nobody").communicate(timeout=60)
+    done, _ = start(line, tmp_path / "nobody").communicate(timeout=120)
     assert "KINETO_IPC_SOCKET_DIR" not in json.loads(done)
 
 
 def test_a_folder_that_an_agent_will_come_back_to_is_where_processes_ask(tmp_path: Path) -> None:
+    """In a network of its own, where that can be: agents of this machine, which may answer instead, come and go."""
     line = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
+    within = netns.alone()
+    answers = who.listens_abstract() and not within
     tmp_path.chmod(0o1777)
-    done, _ = start(line, tmp_path).communicate(timeout=60)
-    assert ("KINETO_IPC_SOCKET_DIR" in json.loads(done)) == (not who.listens_abstract())
+    done, _ = start(line, tmp_path, within=within).communicate(timeout=120)
+    assert ("KINETO_IPC_SOCKET_DIR" in json.loads(done)) == (not answers)
 
 
 def test_its_status_its_signals_and_its_words_are_the_commands(tmp_path: Path) -> None:
     for line, status in (("exit 3", 3), ("kill -9 $$", 137), ("exit 0", 0)):
-        assert start(["sh", "-c", line], tmp_path).wait(60) == status
+        assert start(["sh", "-c", line], tmp_path).wait(120) == status
     # Not in one long wait: Python runs no handler for a signal that comes between its last look and the wait's begin.
     trap = (
         "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)); print('up', flush=True)\n"
@@ -73,10 +76,10 @@ def test_its_status_its_signals_and_its_words_are_the_commands(tmp_path: Path) -
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 7
-    done = subprocess.run(warpmeter("run", "--", "no-such-command", "-x"), capture_output=True, text=True, timeout=60)
+    assert process.wait(120) == 7
+    done = subprocess.run(warpmeter("run", "--", "no-such-command", "-x"), capture_output=True, text=True, timeout=120)
     assert (done.returncode, "cannot run no-such-command" in done.stderr) == (127, True)
-    assert subprocess.run(warpmeter("run"), capture_output=True, timeout=60).returncode == 2
+    assert subprocess.run(warpmeter("run"), capture_output=True, timeout=120).returncode == 2
 
 
 def test_it_says_that_processes_registered(host: Host, tmp_path: Path) -> None:
@@ -90,7 +93,7 @@ def test_it_says_that_processes_registered(host: Host, tmp_path: Path) -> None:
         assert who.of_pid(host.sockets, pids[1]) == who.Registered(1, (pids[1],))
         assert who.of_pid(host.sockets, process.pid) == who.Registered(3, tuple(sorted(pids)))
         assert who.below_me(host.sockets) == who.Registered(3, tuple(sorted(pids)))
-        assert process.communicate("", timeout=60)[0] == ""
+        assert process.communicate("", timeout=120)[0] == ""
     assert process.returncode == 0
 
 
@@ -102,7 +105,7 @@ def test_it_says_that_nothing_registered_and_that_no_agent_is_there(tmp_path: Pa
     with (tmp_path / "said").open("w") as said:
         process = start(["sh", "-c", "read line"], tmp_path, said, within)
         until(lambda: "no agent of warpmeter answers" in (tmp_path / "said").read_text(), "it to say so")
-        process.communicate("\n", timeout=60)
+        process.communicate("\n", timeout=120)
     assert "ended before any of its processes registered" in (tmp_path / "said").read_text()
 
 
@@ -113,13 +116,13 @@ def test_real_pytorch_registers(host: Host, tmp_path: Path) -> None:
         process = start([torch_python(), str(ROOT / "tests" / "training.py"), "200"], host.sockets, said)
         until(lambda: "1 process registered" in (tmp_path / "said").read_text(), "PyTorch to register", 120)
         tell(process, signal.SIGINT)
-        assert process.wait(60) in (1, 130)
+        assert process.wait(120) in (1, 130)
 
 
 def doctor(folder: Path, pid: int) -> dict[str, object]:
     """What `warpmeter doctor --pid` says of captures."""
     line = warpmeter("doctor", "--pid", str(pid), "--json")
-    done = subprocess.run(line, capture_output=True, env=environment(folder), timeout=60)
+    done = subprocess.run(line, capture_output=True, env=environment(folder), timeout=120)
     found: dict[str, object] = json.loads(done.stdout)["profiling"]
     return found
 
@@ -133,7 +136,7 @@ def test_doctor_says_why_a_process_can_or_cannot_be_captured(host: Host, tmp_pat
     )
     asking = start([sys.executable, "-m", "tests.kineto_client", str(host.sockets)], host.sockets)
     try:
-        until(lambda: host.registry.clients(), "the process to register", 60)
+        until(lambda: host.registry.clients(), "the process to register", 120)
         (client,) = host.registry.clients()
         found = doctor(host.sockets, client.pid)
         assert (found["possible"], found["reason"], found["pids"]) == (True, "", [client.pid])
@@ -149,4 +152,4 @@ def test_doctor_says_why_a_process_can_or_cannot_be_captured(host: Host, tmp_pat
         for process in (plain, astray):
             process.kill()
             process.wait(30)
-        asking.communicate("", timeout=60)
+        asking.communicate("", timeout=120)

@@ -3,27 +3,35 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, Final
 
 import pytest
+from hypothesis import given, settings
 
+from tests.conditions import TAKEN, spoilt
 from tests.engine import EngineServer
 from tests.ingest_process import migrated, store_settings
 from tests.tables import land, row
-from warpmeter.captures.conditions import COLUMNS, FUNCTIONS
+from warpmeter.captures.conditions import COLUMNS, FUNCTIONS, WORDS, objection
 from warpmeter.captures.wishes import Request
-from warpmeter.scheduler.resolving import resolve
+from warpmeter.scheduler.resolving import SYNTAX_ERROR, resolve
 from warpmeter.scheduler.round import Target
 from warpmeter.settings import Store
-from warpmeter.store import connect
+from warpmeter.store import ClickHouseError, Client, code, connect
 
 URL = "job_id IN (SELECT * FROM url('http://127.0.0.1:9/', 'CSV', 'a String'))"
 """A condition that would have the store call somebody."""
 
+OPERATORS: Final = {
+    "and", "or", "not", "in", "notin", "between", "lambda", "isnotdistinctfrom", "isdistinctfrom",
+    "casewithexpression", "mod", "trimboth", "second", "minute", "hour", "day", "week",
+}  # fmt: skip
+"""What the store's parser makes of operators and of special words."""
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """An engine on which job `one` runs on a and b, `two` on b, and `over` has ended."""
+    """An engine on which job `one` runs on a and b, `two` on b, and `over` has ended; none is lost within the hour."""
     with closing(migrated(EngineServer(tmp_path_factory.mktemp("engine")))) as server:
         with closing(server.client(write=True)) as client:
             land(client, "job-events", events())
@@ -35,7 +43,7 @@ def events() -> Sequence[Any]:
 
     def event(host: str, pid: int, job_id: str, what: str = "running", ago_s: float = 1.0) -> Any:
         return row(
-            "job-events", host=host, ts=now - ago_s, period_ms=10_000, job_id=job_id, event=what, pid=pid,
+            "job-events", host=host, ts=now - ago_s, period_ms=600_000, job_id=job_id, event=what, pid=pid,
             name=f"{job_id}.py", user="ann", started_at=now - 100,
         )  # fmt: skip
 
@@ -96,6 +104,69 @@ def test_each_function_that_a_condition_may_name_is_one(store: Store) -> None:
     with closing(connect(store)) as client:
         known = client.query("SELECT DISTINCT lower(name) FROM system.functions WHERE NOT is_aggregate").result_rows
     assert {name for name in FUNCTIONS if (name,) not in known} == set()
+
+
+def test_no_word_that_a_condition_may_use_makes_a_table(store: Store) -> None:
+    with closing(connect(store)) as client:
+        known = {str(row[0]).lower() for row in client.query("SELECT name FROM system.table_functions").result_rows}
+    assert known & FUNCTIONS == set()
+    assert known & WORDS == {"null"}, "and that may have no arguments"
+    assert objection("name IN null('x String')")
+
+
+def test_what_is_taken_the_store_reads_as_we_do(store: Store) -> None:
+    """By its own parser, of conditions that mean harm: names and functions of the lists, in one expression."""
+    read = dict.fromkeys(("taken", "sound"), 0)
+    with closing(connect(store)) as client:
+
+        @settings(max_examples=1000)
+        @given(spoilt())
+        def search(where: str) -> None:
+            if not objection(where):
+                read["taken"] += 1
+                read["sound"] += _holds(client, where)
+
+        search()
+        for where in TAKEN:
+            assert _holds(client, where), where
+    assert read["sound"] > 50, read
+
+
+def _holds(client: Client, where: str) -> bool:
+    """Whether it is SQL; if so, it is one expression, and no part of it is what nobody may ask for."""
+    try:
+        rows = client.query(f"EXPLAIN AST SELECT job_id FROM jobs WHERE ({where}\n)").result_rows
+    except ClickHouseError as error:
+        return bool(code(error) != SYNTAX_ERROR and pytest.fail(str(error)))
+    tree = [str(line) for (line,) in rows]
+    start = [line.strip() for line in tree].index("TableIdentifier jobs") + 1
+    first, *rest = tree[start:-1]
+    assert tree[-1] == " Identifier Native", "the client's format ends it"
+    assert all(_depth(line) > _depth(first) for line in rest), tree
+    lambdas: list[int] = []
+    for line in (first, *rest):
+        _is_known(line, lambdas)
+    return True
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _is_known(line: str, lambdas: list[int]) -> None:
+    """A line of the tree; `lambdas` are the depths of those that it is in."""
+    while lambdas and _depth(line) <= lambdas[-1]:
+        lambdas.pop()
+    kind, _, rest = line.strip().partition(" ")
+    name = rest.removesuffix(")").partition(" (children ")[0]
+    assert "(alias" not in rest or kind == "Literal", line
+    if kind == "Function":
+        assert name.lower() in FUNCTIONS | OPERATORS, line
+        lambdas += [_depth(line)] if name == "lambda" else []
+    elif kind == "Identifier":
+        assert name.removeprefix("jobs.") in COLUMNS or (lambdas and name.isidentifier()), line
+    else:
+        assert kind in ("ExpressionList", "Literal"), line
 
 
 def test_a_store_that_is_away_is_told_as_that() -> None:

@@ -72,9 +72,11 @@ def test_a_host_stays_on_one_partition_and_in_order(kafka_settings: Kafka) -> No
 
 def test_a_run_after_another_sends_no_instant_twice(kafka_settings: Kafka, tmp_path: Path) -> None:
     pace = Pace(backfill_s=20, duration_s=0, resume=tmp_path / "simulated")
+    began = time.time()
     first = send(kafka_settings, pace)
     second = send(kafka_settings, pace)
-    assert second.ticks < 20 <= first.ticks, "no history, but the moment that the first took"
+    assert second.ticks <= time.time() - began + 1, "no history, but the moment that the first took"
+    assert first.ticks >= 20
     times = Counter((each.key, each.ts) for each in published(kafka_settings)["gpu-samples"])
     assert set(times.values()) == {1}
 
@@ -123,5 +125,5 @@ def test_a_broker_that_is_away_ends_it_with_what_to_do(tmp_path: Path) -> None:
     with log.open("wb") as file:
         settings = Settings(kafka=Kafka("127.0.0.1:1"))
         child = launch.spawn("warpmeter.simulate", settings, ["--duration", "1"], file)
-    assert child.wait(60) == 1
+    assert child.wait(120) == 1
     assert log.read_text().startswith("warpmeter simulate: cannot reach Kafka at 127.0.0.1:1")

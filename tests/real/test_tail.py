@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -46,7 +47,7 @@ class Topic:
     ) -> None:
         """Any bytes."""
         self._producer.produce(self._name, value, host.encode(), headers=[*(headers or [])], timestamp=round(1000 * ts))
-        assert self._producer.flush(10) == 0
+        assert self._producer.flush(60) == 0
 
     def seen(self, **wanted: object) -> list[Seen]:
         """What `read` gives, without waiting for more."""
@@ -57,7 +58,7 @@ class Topic:
 @pytest.fixture
 def topic(broker: Broker, topic_prefix: str) -> Topic:
     kafka = Kafka(broker.bootstrap_servers, topic_prefix, partitions=1, replication_factor=1)
-    topics.ensure(kafka, [GPU])
+    topics.ensure(kafka, [replace(GPU, retention_ms=-1)])  # its messages are months old, and looked at by and by
     return Topic(kafka)
 
 
@@ -150,7 +151,7 @@ def test_no_group_is_left_on_the_broker(topic: Topic) -> None:
     topic.put("gpu-01", START)
     topic.seen()
     admin = bus.admin(topic.kafka)
-    groups = admin.list_consumer_groups(request_timeout=10).result()
+    groups = admin.list_consumer_groups(request_timeout=60).result()
     assert tail.GROUP not in [group.group_id for group in groups.valid]
 
 

@@ -33,7 +33,7 @@ def test_making_what_somebody_else_has_just_made_is_fine(kafka_settings: Kafka) 
     differences = topics.check(kafka_settings)
     topics.apply(kafka_settings, differences)
     topics.apply(kafka_settings, differences)
-    assert topics.check(kafka_settings) == ()
+    until(lambda: topics.check(kafka_settings) == (), "the broker to tell of the topics")
 
 
 def test_retention_is_raised_and_never_lowered(kafka_settings: Kafka) -> None:

@@ -140,8 +140,8 @@ def run(client: Client, query: str, **given: str) -> list[dict[str, Any]]:
     known = queries.get(query)
     given = {"since": "2026-10-01", "until": "2026-12-01", **given}
     wanted = {each.name for each in known.parameters}
-    values = known.values({name: value for name, value in given.items() if name in wanted})
-    return list(client.query(known.sql, parameters=values).named_results())
+    asked = known.statement({name: value for name, value in given.items() if name in wanted})
+    return list(client.query(asked.sql, parameters=dict(asked.values)).named_results())
 
 
 # --- regressions -------------------------------------------------------------------------------------------------

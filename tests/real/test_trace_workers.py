@@ -155,8 +155,17 @@ def _children(pid: int) -> int:
 
 
 def _group_lives(group: int) -> bool:
+    """Whether any of it runs; a zombie that nobody reaps, as in a container without an init, has ended."""
+    return any(int(number) == group and state not in "ZX" for state, _, number in map(_standing, _processes()))
+
+
+def _processes() -> list[Path]:
+    return [each for each in Path("/proc").iterdir() if each.name.isdigit()]
+
+
+def _standing(process: Path) -> list[str]:
+    """State, parent and group of a process; those of an ended one when it is gone."""
     try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
+        return (process / "stat").read_text().rpartition(")")[2].split()[:3]
+    except OSError:
+        return ["X", "0", "0"]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Kafka
 from warpmeter.store import ClickHouseError
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 HOST_SAMPLES = TOPICS["host-samples"]
 THOUSANDS = itertools.count(0, 1000)  # a test's numbers are its own, whatever became of the others'
 BUSY = "import time\nx = bytearray(100 << 20)\nend = time.time() + 600\nwhile time.time() < end: pass"
@@ -48,10 +49,19 @@ on_its_own_broker = pytest.mark.parametrize("bus_of", ["embedded"], indirect=Tru
 """For what is the same whatever broker there is."""
 
 
-def mean_cores(process: psutil.Process) -> float:
-    """Cores that it used since its start: one, unless the machine is busy."""
-    used = process.cpu_times()
-    return float(used.user + used.system) / (time.time() - process.create_time())
+class Used:
+    """What a process used up to each time that this was asked, so that there is a mean of any span between."""
+
+    def __init__(self, process: psutil.Process) -> None:
+        self._process = process
+        self._at = [(process.create_time(), 0.0)]
+
+    def agrees(self, cores: float) -> bool:
+        """Whether so many cores are the mean of a span of seconds up to now: one, unless the machine is busy."""
+        used = self._process.cpu_times()
+        self._at.append((time.time(), float(used.user + used.system)))
+        (now, total), before = self._at[-1], self._at[:-1]
+        return any(abs((total - cpu) / (now - at) - cores) <= 0.4 for at, cpu in before if 5 <= now - at <= 30)
 
 
 def command(running: Up, *arguments: str) -> str:
@@ -64,7 +74,9 @@ def command(running: Up, *arguments: str) -> str:
 def tried(running: Up, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """A command about a running `up`, whatever comes of it."""
     line = warpmeter(*arguments, "--data", str(running.data))
-    return subprocess.run(line, capture_output=True, text=True, timeout=60, env=environment(running.kafka), check=False)
+    return subprocess.run(
+        line, capture_output=True, text=True, timeout=120, env=environment(running.kafka), check=False
+    )
 
 
 def numbered(kafka: Kafka, first: int, count: int) -> None:
@@ -103,7 +115,10 @@ def test_counts_grow_and_agree_with_proc(running: Up) -> None:
     assert cores == psutil.cpu_count()
     assert boot == pytest.approx(psutil.boot_time(), abs=3)
     stamps = running.query("SELECT ts, period_ms FROM host_samples ORDER BY ts")
-    assert all(stamp.microsecond == 0 and period == 1000 for stamp, period in stamps)
+    assert all(stamp.microsecond == 0 for stamp, _ in stamps)
+    periods = {period for _, period in stamps}
+    assert min(periods) == 1000
+    assert not {period % 1000 for period in periods} - {0}, "after a tick that a busy machine missed it is two, or more"
 
 
 @on_its_own_broker
@@ -112,19 +127,21 @@ def test_a_python_process_of_a_shell_is_a_job_while_it_runs(running: Up) -> None
     try:
         until(lambda: psutil.Process(shell.pid).children(), "the shell's child")
         child = psutil.Process(shell.pid).children()[0]
+        used = Used(child)
         mine = f"SELECT command, cpu_cores, rss_bytes, state FROM jobs WHERE has(pids, {child.pid})"
         grown = 100 << 20  # the kernel gives it its pages one by one
-        until(lambda: [row for row in running.query(mine) if row[1] and (row[2] or 0) >= grown], "what it uses", 60)
-        said, cores, rss, state = running.query(mine)[0]
+        until(lambda: [row for row in running.query(mine) if row[1] and (row[2] or 0) >= grown], "what it uses", 100)
+        said, _, rss, state = running.query(mine)[0]
         assert BUSY.splitlines()[1] in said
         assert state == "running"
-        assert cores == pytest.approx(mean_cores(child), abs=0.4)
         assert 100 << 20 <= rss <= child.memory_info().rss * 1.2
+        until(lambda: used.agrees(running.query(mine)[0][1]), "its cores to be those that it used", 100, every_s=1)
         child.kill()
-        until(lambda: running.query(mine)[0][3] == "ended", "its end", 60)
+        until(lambda: running.query(mine)[0][3] == "ended", "its end", 100)
     finally:
         for process in (*psutil.Process(shell.pid).children(), psutil.Process(shell.pid)):
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         shell.wait()
 
 
@@ -132,9 +149,15 @@ def test_the_commands_find_what_runs(running: Up, bus_of: Kafka | None) -> None:
     until(lambda: running.value("SELECT count() FROM host_samples") > 0, "the first sample")
     rows = json.loads(command(running, "sql", "SELECT count() AS n FROM host_samples", "--format", "JSON"))
     assert int(rows["data"][0]["n"]) > 0
-    # While the group is forming, status says so and ends with 1.
-    until(lambda: tried(running, "status").returncode == 0, "a group", 60)
-    status = json.loads(command(running, "status", "--json"))
+    # While the group is forming, status says so and ends with 1; devices have their first rows after ten seconds.
+    answers: list[subprocess.CompletedProcess[str]] = []
+
+    def well() -> bool:
+        answers.append(tried(running, "status", "--json"))
+        return answers[-1].returncode == 0 and "device_samples" in answers[-1].stdout
+
+    until(well, "a group, and samples of all", 100)
+    status = json.loads(answers[-1].stdout)
     own = {"broker"} if bus_of is None else set()
     assert {part["name"] for part in status["parts"]} == {"engine", "ingest", "agent", "scheduler"} | own
     assert all(part["state"] == "running" for part in status["parts"])
@@ -184,7 +207,7 @@ def await_numbers(running: Up, first: int, end: int) -> None:
         except ClickHouseError:
             return False
 
-    until(complete, f"numbers {first} to {end}", 100)
+    until(complete, f"numbers {first} to {end}", 120)
     assert landed(running, first, end) == (end - first, end - first)
 
 
@@ -196,7 +219,7 @@ def test_a_topic_deleted_and_made_again_loses_and_doubles_nothing(running: Up) -
     admin = bus.admin(running.kafka)
     name = HOST_SAMPLES.full_name(running.kafka.topic_prefix)
     admin.delete_topics([name])[name].result()
-    until(lambda: name not in admin.list_topics(timeout=5).topics, "the topic to be gone")
+    until(lambda: name not in admin.list_topics(timeout=60).topics, "the topic to be gone")
     topics.ensure(replace(running.kafka, partitions=1))
     numbered(running.kafka, first + 500, 500)
     await_numbers(running, first, first + 1000)
@@ -217,5 +240,6 @@ def test_restarts_lose_and_double_nothing(tmp_path: Path, bus_of: Kafka | None) 
             "SELECT host, ts, count() FROM host_samples WHERE host != 'numbered' GROUP BY host, ts HAVING count() > 1"
         )
         assert running.query(doubled) == []
-        minutes = running.value("SELECT sum(count) FROM (SELECT sum(samples) AS count FROM host_windows_1m)")
-        assert minutes == running.value("SELECT count() FROM host_samples")
+        # A row comes each second, and what is made of an insert's rows is seen a moment after them.
+        counts = "SELECT (SELECT sum(samples) FROM host_windows_1m), (SELECT count() FROM host_samples)"
+        until(lambda: len(set(running.query(counts)[0])) == 1, "the minutes to count what there is")

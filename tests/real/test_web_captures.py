@@ -18,8 +18,9 @@ from tests.web import visitor
 from warpmeter.captures import asking
 from warpmeter.captures.ranks import Event
 from warpmeter.settings import Settings, Token, Web
+from warpmeter.web.captures import looking
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 VIEWER = Token("bob", "viewer", "viewer-of-this-test")
 OPERATOR = Token("ann", "operator", "operator-of-this-test")
 
@@ -45,7 +46,7 @@ class World:
 
     def until_ended(self, capture_id: str) -> dict[str, Any]:
         """How it stands once it has ended."""
-        until(lambda: self.told(f"/captures/{capture_id}")["state"] == "ended", "the capture to end", 60)
+        until(lambda: self.told(f"/captures/{capture_id}")["state"] == "ended", "the capture to end")
         return dict(self.told(f"/captures/{capture_id}"))
 
     def captured(self, **body: Any) -> str:
@@ -80,7 +81,7 @@ def test_a_capture_is_asked_for_followed_listed_and_downloaded_in_parts(world: W
     _is_downloaded_in_parts(world.site, name)
     # Another process of the web heard nothing of it: it has all that from the store.
     with visitor(world.settings) as fresh:
-        until(lambda: fresh.get(f"/api/v1/captures/{name}").json().get("state") == "ended", "ingest to land it", 60)
+        until(lambda: fresh.get(f"/api/v1/captures/{name}").json().get("state") == "ended", "ingest to land it")
         (stored,) = fresh.get("/api/v1/captures", params={"job": JOB, "search": name}).json()["data"]
         assert {**row, "summary": ""} == stored
         assert fresh.get(f"/api/v1/captures/{name}/ranks").json()["data"] == ranks["data"]
@@ -122,7 +123,7 @@ def _seen_after_s(world: World, name: str, pid: int) -> float:
     def known() -> bool:
         return pid in [row["pid"] for row in world.told(f"/captures/{name}/ranks")["data"]]
 
-    until(known, "the event to be shown", 30)
+    until(known, "the event to be shown")
     return time.monotonic() - said
 
 
@@ -135,7 +136,7 @@ def test_asked_twice_by_one_name_it_is_one_capture(world: World) -> None:
     for other in others:
         assert "called" in world.ask(409, **{**body, **other})["detail"]
     world.until_ended(name)
-    until(lambda: world.ask(200, **body)["state"] == "ended", "the end to be known to who asks again", 30)
+    until(lambda: world.ask(200, **body)["state"] == "ended", "the end to be known to who asks again")
     assert "called" in world.ask(409, **{**body, "shapes": True})["detail"]
     assert [each.capture_id for each in world.requests.rows].count(name) == 1
 
@@ -143,7 +144,7 @@ def test_asked_twice_by_one_name_it_is_one_capture(world: World) -> None:
 @pytest.mark.parametrize("action", ["cancel", "detach"])
 def test_a_continuous_capture_goes_on_until_it_is_ended(world: World, action: str) -> None:
     name = world.ask(hosts=["h0"], pids=[1], mode="continuous", interval="1s")["capture_id"]
-    until(lambda: world.told(f"/captures/{name}")["captured"] >= 1, "a first trace", 90)
+    until(lambda: world.told(f"/captures/{name}")["captured"] >= 1, "a first trace")
     assert name in [row["capture_id"] for row in world.told("/captures", state="running")["data"]]
     answer = world.site.post(f"/api/v1/captures/{name}/{action}")
     assert (answer.status_code, answer.headers["location"]) == (202, f"/api/v1/captures/{name}")
@@ -153,7 +154,8 @@ def test_a_continuous_capture_goes_on_until_it_is_ended(world: World, action: st
     assert (again.status_code, again.json()["state"]) == (200, "ended")
 
 
-def test_why_a_process_cannot_be_traced_is_its_agents_word(world: World) -> None:
+def test_why_a_process_cannot_be_traced_is_its_agents_word(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "LOOK_S", 8.0)  # on a busy machine agents that are there take a second or two
     found = world.told(f"/jobs/{quote(JOB, safe='')}/profilable")
     assert (found["ready"], found["total"], found["hosts"], found["silent"]) == (4, 5, 3, 1)
     assert found["why"] == "4 of 5 processes can be traced; 1 of 3 hosts do not answer"
@@ -197,7 +199,7 @@ def test_only_an_operator_captures_and_is_named(world: World) -> None:
     with visitor(settings, authorization=f"Bearer {VIEWER.token}") as viewer:
         assert viewer.post("/api/v1/captures", json={"job_id": JOB}).status_code == 403
         name = world.captured()
-        until(lambda: viewer.get(f"/api/v1/captures/{name}").status_code == 200, "ingest to land it", 60)
+        until(lambda: viewer.get(f"/api/v1/captures/{name}").status_code == 200, "ingest to land it")
         assert viewer.post(f"/api/v1/captures/{name}/cancel").status_code == 403
     with visitor(settings, authorization=f"Bearer {OPERATOR.token}") as operator:
         name = operator.post("/api/v1/captures", json={"hosts": ["h0"]}).json()["capture_id"]

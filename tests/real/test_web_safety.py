@@ -16,6 +16,7 @@ from httpx import Response
 from tests.engine import DATABASE, EngineServer
 from tests.ingest_process import migrated
 from tests.web import HERE, visitor
+from warpmeter.clock import SystemClock
 from warpmeter.queries import every
 from warpmeter.settings import Settings, Store, Token, Web
 from warpmeter.web.app import api_app
@@ -123,6 +124,13 @@ def test_over_tls_the_cookie_stays_there(engine: Store) -> None:
     assert "Secure" not in lying.headers["set-cookie"]
 
 
+@pytest.fixture
+def standing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No time passes, in which a caller could be granted more."""
+    monkeypatch.setattr(SystemClock, "monotonic", lambda _: 1000.0)
+
+
+@pytest.mark.usefixtures("standing")
 def test_logins_are_slow_to_guess(engine: Store) -> None:
     client = visitor(Settings(store=engine, web=GUARDED))
     answers = [log_in(client, f"guess number {i}").status_code for i in range(12)]
@@ -179,6 +187,7 @@ def test_a_proxy_says_who_asks_and_a_stranger_does_not(engine: Store) -> None:
     )
 
 
+@pytest.mark.usefixtures("standing")
 def test_writes_have_a_rate_by_caller(engine: Store) -> None:
     client = visitor(Settings(store=engine, web=replace(GUARDED, writes_per_minute=3)))
     answers = [client.post("/api/v1/sql", json={}, headers=AS_BOB) for _ in range(4)]
@@ -313,10 +322,10 @@ def test_a_mistake_is_shown_where_it_is(local: TestClient) -> None:
 
 
 def test_a_statement_has_limits(engine: Store) -> None:
-    web = Web(sql_s=0.5, sql_rows=10, sql_bytes=100_000, query_memory=50_000_000)
-    client = visitor(Settings(store=engine, web=web))
+    web = Web(sql_s=120, sql_rows=10, sql_bytes=100_000, query_memory=50_000_000)
+    client, hurried = (visitor(Settings(store=engine, web=each)) for each in (web, replace(web, sql_s=0.5)))
     assert len(sql(client, "SELECT number FROM numbers(100)", rows=1000).json()["rows"]) == 10
-    slow = sql(client, "SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) = 0")
+    slow = sql(hurried, "SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) = 0")
     assert (slow.status_code, "web.sql_s" in slow.text) == (400, True), slow.text
     large = sql(client, "SELECT groupArray(number) FROM numbers(100000000)")
     assert (large.status_code, "web.query_memory" in large.text) == (400, True), large.text

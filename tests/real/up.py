@@ -52,7 +52,7 @@ class Up:
         """The one value of a query."""
         return self.query(sql)[0][0]
 
-    def stop(self, within_s: float = 40.0) -> int:
+    def stop(self, within_s: float = 60.0) -> int:
         """Ctrl-C; its exit status."""
         tell(self.process, signal.SIGINT)
         return self.process.wait(within_s)
@@ -93,7 +93,7 @@ def up(
         process = subprocess.Popen(line, stdout=terminal, stderr=terminal, env=environment(bus))
     running = Up(process, data, broker, http, said, bus, web)
     try:
-        until(lambda: READY in said.read_text() or process.poll() is not None, "up to be ready", 90)
+        until(lambda: READY in said.read_text() or process.poll() is not None, "up to be ready", 180)
         assert process.poll() is None, said.read_text()
         yield running
     finally:

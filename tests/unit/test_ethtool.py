@@ -136,7 +136,7 @@ def hung() -> Iterator[threading.Event]:
 
 
 def test_a_driver_that_hangs_holds_nobody(hung: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ethtool, "ANSWER_S", 0.3)
+    monkeypatch.setattr(ethtool, "ANSWER_S", 1.0)
 
     def hang(nic: str) -> None:
         if nic == "eth1":

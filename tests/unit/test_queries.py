@@ -40,7 +40,7 @@ def test_a_header_says_what_it_is() -> None:
 
 
 def test_defaults_are_filled_in_and_times_resolved() -> None:
-    values = queries.parse("who", TEXT).values({"host": "-24h"}, At())
+    values = queries.parse("who", TEXT).statement({"host": "-24h"}, At()).values
     assert values == {"since": "2027-01-14 08:00:00", "host": "-24h"}
 
 
@@ -57,17 +57,17 @@ def test_defaults_are_filled_in_and_times_resolved() -> None:
     ],
 )
 def test_times_are_taken_as_people_say_them(said: str, meant: str) -> None:
-    assert queries.parse("who", TEXT).values({"host": "h", "since": said}, At())["since"] == meant
+    assert queries.parse("who", TEXT).statement({"host": "h", "since": said}, At()).values["since"] == meant
 
 
 def test_what_is_missing_unknown_or_no_time_is_refused() -> None:
     query = queries.parse("who", TEXT)
     with pytest.raises(QueryError, match=r"who needs host \(the host\)"):
-        query.values({})
+        query.statement({})
     with pytest.raises(QueryError, match="no parameter hots; it has since = -24h, host"):
-        query.values({"hots": "h"})
+        query.statement({"hots": "h"})
     with pytest.raises(QueryError, match="'yesterday' is no time: write now"):
-        query.values({"host": "h", "since": "yesterday"})
+        query.statement({"host": "h", "since": "yesterday"})
     with pytest.raises(QueryError, match=r"there is no query nonsense; there are .*fleet_overview"):
         queries.get("nonsense")
 
@@ -89,7 +89,7 @@ def test_what_follows_from_a_metric_is_filled_in() -> None:
     text = "-- How much?\n-- @metric power_watts  which\nSELECT {metric_sum:Identifier} * {metric_factor:Float64}"
     query = queries.parse("much", text)
     assert [parameter.name for parameter in query.parameters] == ["metric"]
-    assert query.values({}) == {
+    assert query.statement({}).values == {
         "metric": "power_watts",
         "metric_column": "power_deciwatts",
         "metric_sum": "power_deciwatts_sum",
@@ -99,7 +99,42 @@ def test_what_follows_from_a_metric_is_filled_in() -> None:
         "metric_stored_decimals": "1",
     }
     with pytest.raises(QueryError, match=r"GPUs have no metric watts; they have gpu_util, .*power_watts"):
-        query.values({"metric": "watts"})
+        query.statement({"metric": "watts"})
+
+
+MANY = """-- How much of each?
+-- @metric power_watts  which, or several
+SELECT [
+    ({metric:String}, sum({metric_sum:Identifier}))  -- each metric
+]"""
+
+
+def test_several_metrics_are_one_query_with_a_line_for_each() -> None:
+    query = queries.parse("many", MANY)
+    assert query.statement({"metric": "gpu_util"}).sql == query.sql
+    both = query.statement({"metric": "gpu_util,power_watts"})
+    assert both.sql.splitlines()[1:3] == [
+        "    ({metric_0:String}, sum({metric_sum_0:Identifier})),",
+        "    ({metric_1:String}, sum({metric_sum_1:Identifier}))",
+    ]
+    assert both.values["metric"] == "gpu_util,power_watts"
+    assert {name: value for name, value in both.values.items() if name != "metric"} == {
+        "metric_0": "gpu_util", "metric_sum_0": "gpu_util_permille_sum",
+        "metric_1": "power_watts", "metric_sum_1": "power_deciwatts_sum",
+    }  # fmt: skip
+    with pytest.raises(QueryError, match="GPUs have no metric watts"):
+        query.statement({"metric": "gpu_util,watts"})
+    with pytest.raises(QueryError, match="hottest takes one metric at a time"):
+        queries.parse("hottest", MANY.replace("  -- each metric", "")).statement({"metric": "gpu_util,power_watts"})
+
+
+def test_a_query_for_several_metrics_names_them_in_no_other_line() -> None:
+    several = [query for query in queries.every() if query.many]
+    assert len(several) >= 4
+    for query in several:
+        (line,) = [line for line in query.sql.splitlines() if line.endswith(queries.EACH)]
+        named = [name for name in ("metric", *queries.METRICS) if f"{{{name}" in query.sql.replace(line, "")]
+        assert (query.name, named) == (query.name, [])
 
 
 def test_a_query_is_shown_with_each_value_that_it_takes() -> None:

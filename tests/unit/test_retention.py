@@ -7,6 +7,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
+from tests.wait import until
 from warpmeter import config, retention
 from warpmeter.producers.kineto.upload import Place
 from warpmeter.settings import Traces
@@ -82,13 +83,11 @@ def test_it_goes_on_while_the_store_is_away(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(retention, "files", lambda traces: real(next(stores, traces)))
     thread = threading.Thread(target=retention.run, args=(Traces(url=str(tmp_path)), stop, lambda: NOW, 0.0))
     thread.start()
-    for _ in range(500):
-        if not old.exists():
-            break
-        threading.Event().wait(0.02)
-    stop.set()
-    thread.join(10)
-    assert not old.exists()
+    try:
+        until(lambda: not old.exists(), "the old trace to go")
+    finally:
+        stop.set()
+        thread.join(10)
 
 
 @pytest.mark.parametrize("wrong", [{"keep_days": -1}, {"keep_bytes": -1}])

@@ -19,7 +19,8 @@ from warpmeter.scheduler.service import ScheduleError
 from warpmeter.scheduler.timetable import Timetable
 from warpmeter.settings import Schedule, Scheduler
 
-HOURLY = Schedule("hourly", cron="0 * * * *", job="j", duration_ms=500)
+RARELY = Schedule("rarely", cron="0 3 29 2 *", job="j", duration_ms=500)
+"""It is not due while tests run: one that is due each hour is so in the midst of a test, some day."""
 
 
 def soon(seconds: float) -> str:
@@ -31,7 +32,7 @@ def settings(folder: Path, *schedules: Schedule) -> Scheduler:
     return Scheduler(data=folder, schedules=schedules)
 
 
-def first_due(schedules: Schedules | Timetable, within_s: float = 10.0) -> list[Request]:
+def first_due(schedules: Schedules | Timetable, within_s: float = 60.0) -> list[Request]:
     """What is due first."""
     found: list[Request] = []
 
@@ -64,7 +65,7 @@ def first_due(schedules: Schedules | Timetable, within_s: float = 10.0) -> list[
 def test_a_schedule_that_cannot_be_meant_is_refused_with_the_reason(
     change: dict[str, Any], word: str, tmp_path: Path
 ) -> None:
-    wrong = replace(HOURLY, **change)
+    wrong = replace(RARELY, **change)
     assert word in objection(wrong)
     with pytest.raises(ScheduleError, match=r"scheduler\.schedules"):
         Schedules(settings(tmp_path, wrong))
@@ -81,19 +82,19 @@ def test_a_schedule_that_cannot_be_meant_is_refused_with_the_reason(
     ],
 )
 def test_what_never_runs_is_known(when: dict[str, Any], runs: bool) -> None:
-    assert runs_after(replace(HOURLY, **when), datetime(2026, 6, 1, tzinfo=UTC)) is runs
+    assert runs_after(replace(RARELY, **when), datetime(2026, 6, 1, tzinfo=UTC)) is runs
 
 
 def test_two_schedules_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ScheduleError, match="name of its own"):
-        Schedules(settings(tmp_path, HOURLY, HOURLY))
+        Schedules(settings(tmp_path, RARELY, RARELY))
 
 
 def test_cron_is_in_its_time_zone_and_intervals_begin_at_whole_moments() -> None:
-    berlin = trigger(replace(HOURLY, cron="30 6 * * 1", timezone="Europe/Berlin"))
+    berlin = trigger(replace(RARELY, cron="30 6 * * 1", timezone="Europe/Berlin"))
     monday = datetime(2026, 1, 5, tzinfo=UTC)
     assert berlin.get_next_fire_time(None, monday).astimezone(UTC) == datetime(2026, 1, 5, 5, 30, tzinfo=UTC)
-    every = trigger(replace(HOURLY, cron="", every_s=600))
+    every = trigger(replace(RARELY, cron="", every_s=600))
     assert every.get_next_fire_time(None, datetime(2026, 1, 5, 0, 0, 1, tzinfo=UTC)).minute == 10
 
 
@@ -121,7 +122,7 @@ def test_what_is_no_weekday_is_refused(field: str) -> None:
 
 
 def test_only_the_active_one_runs_and_all_name_a_run_alike(tmp_path: Path) -> None:
-    often = replace(HOURLY, name="often", cron="", every_s=1.0)
+    often = replace(RARELY, name="often", cron="", every_s=1.0)
     with (
         closing(Schedules(settings(tmp_path / "a", often))) as active,
         closing(Schedules(settings(tmp_path / "b", often))) as also,
@@ -136,7 +137,7 @@ def test_only_the_active_one_runs_and_all_name_a_run_alike(tmp_path: Path) -> No
                 found.update(request.capture_id for request in each.due())
             return len(runs[0] & runs[1]) >= 3
 
-        until(look, "the same runs", 40)
+        until(look, "the same runs", 90)
         assert standing_by.due() == []
         active.elected(False)
         active.due()
@@ -183,25 +184,25 @@ def test_jitter_puts_off_by_a_number_that_everybody_knows_and_outlives_a_restart
 
 
 def test_a_changed_schedule_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
-    Schedules(settings(tmp_path, HOURLY)).close()
-    with closing(Schedules(settings(tmp_path, replace(HOURLY, cron="", every_s=1.0)))) as changed:
+    Schedules(settings(tmp_path, RARELY)).close()
+    with closing(Schedules(settings(tmp_path, replace(RARELY, cron="", every_s=1.0)))) as changed:
         changed.elected(True)
-        assert first_due(changed)[0].name == "hourly"
+        assert first_due(changed)[0].name == "rarely"
 
 
 def test_a_store_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ScheduleError, match="jobs_url"):
-        Schedules(replace(settings(tmp_path, HOURLY), jobs_url="nonsense://x"))
+        Schedules(replace(settings(tmp_path, RARELY), jobs_url="nonsense://x"))
     with pytest.raises(ScheduleError, match="jobs_url"):
-        Schedules(replace(settings(tmp_path / "file" / "x", HOURLY)))
+        Schedules(replace(settings(tmp_path / "file" / "x", RARELY)))
 
 
 def test_what_people_set_is_known_after_a_restart_and_gone_when_they_remove_it(tmp_path: Path) -> None:
     theirs = Schedule("theirs", every_s=1.0, job="j", duration_ms=500)
-    with closing(Schedules(settings(tmp_path, HOURLY))) as first:
+    with closing(Schedules(settings(tmp_path, RARELY))) as first:
         first.know([theirs])
-    with closing(Schedules(settings(tmp_path, HOURLY))) as second:
+    with closing(Schedules(settings(tmp_path, RARELY))) as second:
         second.elected(True)
         assert first_due(second)[0].name == "theirs"
         second.know([])
@@ -210,8 +211,8 @@ def test_what_people_set_is_known_after_a_restart_and_gone_when_they_remove_it(t
 
 
 def test_a_schedule_of_the_settings_is_not_taken_over_by_one_of_its_name(tmp_path: Path) -> None:
-    with closing(Schedules(settings(tmp_path, HOURLY))) as schedules:
-        schedules.know([replace(HOURLY, cron="", every_s=1.0), replace(HOURLY, name="bad", cron="never")])
+    with closing(Schedules(settings(tmp_path, RARELY))) as schedules:
+        schedules.know([replace(RARELY, cron="", every_s=1.0), replace(RARELY, name="bad", cron="never")])
         schedules.elected(True)
         time.sleep(1.1)
         assert schedules.due() == []
@@ -228,22 +229,22 @@ class Desk:
 
 
 def test_what_the_store_has_runs_and_the_settings_are_told_once(tmp_path: Path) -> None:
-    gone = replace(HOURLY, name="gone")
+    gone = replace(RARELY, name="gone")
     desk = Desk((Schedule("theirs", every_s=1.0, job="j", duration_ms=500), "ann"), (gone, SETTINGS))
-    with closing(desk.timetable(settings(tmp_path, HOURLY))) as timetable:
+    with closing(desk.timetable(settings(tmp_path, RARELY))) as timetable:
         timetable.elected(True)
         assert first_due(timetable)[0].name == "theirs"
-    assert [(row.name, row.action) for row in desk.told] == [("hourly", "set"), ("gone", "remove")]
+    assert [(row.name, row.action) for row in desk.told] == [("rarely", "set"), ("gone", "remove")]
 
 
 def test_without_any_schedule_nothing_is_loaded_or_written(tmp_path: Path) -> None:
     with closing(Desk().timetable(settings(tmp_path))) as timetable:
         timetable.elected(True)
-        until(lambda: timetable.due() == [], "a look", 5)
+        until(lambda: timetable.due() == [], "a look")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_schedule_is_the_same_after_its_way_over_the_topic() -> None:
-    sent = replace(HOURLY, hosts=("a", "b"), stacks=True, jitter_s=2.5)
+    sent = replace(RARELY, hosts=("a", "b"), stacks=True, jitter_s=2.5)
     row = {name: getattr(schedules_row(sent, "ann"), name) for name in CaptureSchedule.DESCRIPTOR.fields_by_name}
     assert of_row(row) == sent

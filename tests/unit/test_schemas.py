@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -15,7 +15,7 @@ from warpmeter import migrate, wire
 from warpmeter.producers.jobs.scheduler import SLURM_LABELS
 from warpmeter.schemas import compared, document, equals
 from warpmeter.schemas.labels import ACCOUNTS, LABELS
-from warpmeter.schemas.metrics import METRICS, SCALES, of_topic
+from warpmeter.schemas.metrics import METRICS, SCALES, Kind, of_topic
 from warpmeter.schemas.topics import TOPICS, Topic, row_type
 
 GOLDEN: Final = Path(__file__).parent.parent / "golden"
@@ -159,7 +159,8 @@ def test_names_are_si_unique_and_told_apart_by_unit() -> None:
         names = [metric.name for metric in of_topic(topic)]
         assert len(names) == len(set(names))
     for metric in METRICS:
-        assert metric.kind in ("gauge", "counter", "ratio", "rate")
+        assert metric.kind in get_args(Kind)
+        assert (metric.kind == "bits") == metric.meaning.startswith("bits "), metric.column
         assert (metric.kind == "ratio") == metric.column.endswith("_permille"), metric.column
         assert metric.kind != "rate" or metric.unit.endswith("/s"), metric.column
         assert metric.meaning, metric.column

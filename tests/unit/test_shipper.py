@@ -9,6 +9,7 @@ import pytest
 
 from tests.clock import FakeClock
 from tests.wait import until
+from warpmeter import selfmetrics
 from warpmeter.producers import outbox
 from warpmeter.producers.segment import Position
 from warpmeter.producers.shipper import LARGEST, Shipper, open_spool
@@ -240,6 +241,17 @@ def test_what_an_agent_lost_before_it_was_killed_is_told_by_the_next(settings: S
     third = made(there, clock)
     assert losses(third) == {}
     third.close(5.0)
+
+
+def test_what_an_earlier_agent_left_is_on_the_metrics_from_the_start(settings: Settings, clock: FakeClock) -> None:
+    first = made(settings, clock)
+    send(first, 1, 2, 3)
+    first.close(0.0)
+    selfmetrics.gauge("warpmeter_spool_bytes").set(0)
+    second = made(settings, clock)
+    assert second._spool is not None
+    assert selfmetrics.REGISTRY.get_sample_value("warpmeter_spool_bytes") == second._spool.bytes > 0
+    second.close(0.0)
 
 
 def test_a_loss_is_told_for_an_hour(settings: Settings, clock: FakeClock) -> None:

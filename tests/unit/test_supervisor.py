@@ -115,7 +115,8 @@ def test_parts_stop_in_reverse_and_a_stubborn_one_is_killed(supervisor: Supervis
     polite = (
         "import signal, sys, time\n"
         "def end(*_):\n open({!r}, 'a').write(sys.argv[-1]); sys.exit()\n"
-        "signal.signal(signal.SIGTERM, end); open({!r} + sys.argv[-1], 'w'); time.sleep(600)"
+        "signal.signal(signal.SIGTERM, end); open({!r} + sys.argv[-1], 'w')\n"
+        "while True: time.sleep(0.05)"  # one long sleep misses a signal that comes just before it
     )
     stubborn = (
         f"import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); open({str(order)!r} + 's', 'w'); {SLEEP}"

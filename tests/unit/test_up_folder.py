@@ -95,8 +95,9 @@ def test_a_run_file_of_the_up_before_is_no_running_up(held: Folder) -> None:
     assert held.running() is None
 
 
-def test_asking_what_runs_keeps_nobody_from_starting(tmp_path: Path) -> None:
-    """Who asks has the lock for an instant: here for a tenth of a second."""
+def test_asking_what_runs_keeps_nobody_from_starting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks has the lock for an instant: here for a tenth of a second, or what a busy machine makes of it."""
+    monkeypatch.setattr(module, "LOCK_WITHIN_S", 30.0)
     folder = Folder(tmp_path)
     os.close(folder.lock())
     file = folder.lock_file.open("rb")

@@ -1,16 +1,20 @@
 """Parts of traces, what lies in the trace store, and rows of captures with what was heard since."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import fsspec
 import pytest
+from fastapi import HTTPException, Request
+from fsspec.implementations.memory import MemoryFileSystem
 
 from warpmeter.captures.asking import NotTakenError, request
 from warpmeter.captures.progress import Progress
 from warpmeter.captures.ranks import Event
 from warpmeter.captures.stored import events
 from warpmeter.settings import Settings, Traces
+from warpmeter.web.api import traces as api
 from warpmeter.web.captures.heard import Captures, Known, processes
 from warpmeter.web.captures.live import ROUNDS, Heard, Live
 from warpmeter.web.captures.looking import Looked, Looking
@@ -201,3 +205,29 @@ def test_of_a_question_that_fails_nothing_is_kept(captures: Told) -> None:
             looking.at(f"job {job}")
     kept = [name for name, value in vars(looking).items() if isinstance(value, dict) and value]
     assert kept == []
+
+
+class Locked(MemoryFileSystem):  # type: ignore[misc] # fsspec has no types
+    """The store in memory behind another scheme: it tells what it has, and lets nobody read it."""
+
+    protocol = "locked"
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.replace("locked://", "memory://")))
+
+    def _open(self, path: str, *_: Any, **__: Any) -> Any:
+        raise PermissionError(f"Access Denied: {path}")
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_trace_that_cannot_be_read_is_said_before_an_answer_begins(captures: Told, method: str) -> None:
+    fsspec.register_implementation("locked", Locked, clobber=True)
+    fsspec.filesystem("memory").pipe("/bucket/traces/job/locked.json.gz", b"0123456789")
+    captures.live.note(request("start", "ann", "c", job_id="j", duration_ms=500))
+    captures.live.hear([rank("captured", url="locked://bucket/traces/job/locked.json.gz", bytes=10)])
+    settings = replace(SETTINGS, traces=Traces(url="locked://bucket/traces"))
+    asked_for = Request({"type": "http", "method": method})
+    with pytest.raises(HTTPException, match=r"does not give it: Access Denied.*must be able to read") as refused:
+        api.file(asked_for, "c", captures, settings, "h", 7, 1, "", "", "")
+    assert refused.value.status_code == 404

@@ -66,7 +66,7 @@ Two = Annotated[dict[str, Any], Depends(two)]
 
 def _listed(reads: Reads, answers: Answers, name: str, at: Page, **given: object) -> Response:
     """A page of a named query."""
-    data, total = paging.rows(reads, name, **at.parameters(), **given)
+    data, total = paging.page_of(reads, name, at, **given)
     return answers.json(paging.answer(data, total, at), lasting=True)
 
 

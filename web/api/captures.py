@@ -147,7 +147,7 @@ def captures(
     latest = page.sort == "requested_at" and page.descending and not (job or host or state or search)
     most = page.offset + page.limit if latest else MOST_LISTED
     since = OPEN_SINCE if state in ("requested", "running") else "2020-01-01"
-    rows, total = paging.rows(reads, "captures_listed", since=since, most=most, **asked, **page.parameters())
+    rows, total = paging.page_of(reads, "captures_listed", page, since=since, most=most, **asked)
     if latest and rows:
         total = rows[0]["meant"]
     rows = [known.fresh(row) for row in rows]

@@ -1,7 +1,8 @@
 """The fleet as a whole: statistics, states, series, heatmap."""
 
 import json
-from typing import Annotated, Any
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
@@ -88,7 +89,10 @@ class States(BaseModel):
 
     busy: int = Field(examples=[440])
     idle: int = Field(description="Below 5 %.", examples=[68])
-    failing: int = Field(description="An XID stands.", examples=[3])
+    failing: int = Field(
+        description="An XID stands, memory has errors, or what harms holds its clocks down: `problems` of /gpus.",
+        examples=[3],
+    )
     gone: int = Field(description="Lost, or nothing has been heard of it for a minute.", examples=[1])
     total: int = Field(examples=[512])
     gpus: GpuStates | None = Field(default=None, description="With `gpus=true`.")
@@ -143,6 +147,8 @@ class Charts(BaseModel):
     charts: list[Chart] = Field(description="One of each metric, in the order in which they were asked for.")
 
 
+NOT_OF_LINES: Final = ("metric", "stored_mean")
+"""Columns of queries for series that are said once a chart, or order it."""
 MetricName = Annotated[str, Field(max_length=100)]
 
 
@@ -165,19 +171,23 @@ def charts(
     """Metrics over time, by fleet, host, GPU, job or device; from samples, minutes or hours as the window allows."""
     found = [series.metric(name, topic, by, bool(device or kind)) for name in dict.fromkeys(metric)]
     asked = [series.Question(each, by, host, gpu, job, device, kind, top) for each in found]
-    plans = [series.plan(each, window) for each in asked]
-    drawn = [_chart(reads, each, plan) for each, plan in zip(asked, plans, strict=True)]
+    answered = (_charts(reads, plan, some) for plan, some in series.together(asked, window))
+    of = {chart["metric"]: chart for charts in answered for chart in charts}
+    drawn = [of[each.name] for each in found]
     if not any(each["series"] for each in drawn):
         _known(reads, host, job)
     return answers.json({**_over(window), "times": window.times, "charts": drawn}, lasting=window.closed)
 
 
-def _chart(reads: Reads, asked: series.Question, plan: series.Plan) -> dict[str, Any]:
+def _charts(reads: Reads, plan: series.Plan, asked: Sequence[series.Question]) -> Iterator[dict[str, Any]]:
+    """What one query answers: a chart for each question."""
     rows, total = paging.rows(reads, plan.query, **plan.given)
-    if asked.by == "job" and asked.job:
-        rows = [row | {"key": asked.job, "job_id": asked.job} for row in rows]
-    lines = [{name: value for name, value in row.items() if name != "stored_mean"} for row in rows]
-    return {**_told(asked.metric, plan.tier), "series": lines, "total": max(total, len(rows))}
+    for each in asked:
+        found = [row for row in rows if row.get("metric", each.metric.name) == each.metric.name]
+        lines = [{name: value for name, value in row.items() if name not in NOT_OF_LINES} for row in found]
+        if each.by == "job" and each.job:
+            lines = [line | {"key": each.job, "job_id": each.job} for line in lines]
+        yield {**_told(each.metric, plan.tier), "series": lines, "total": max(total, len(lines))}
 
 
 def _told(metric: Metric, tier: Tier) -> dict[str, Any]:

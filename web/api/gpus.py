@@ -45,6 +45,10 @@ class Gpu(BaseModel):
     processes: int | None
     idle_since: str | None = Field(description="Set while it is idle.")
     xids: list[int] = Field(description="XIDs that stand.")
+    problems: list[str] = Field(
+        description="What somebody must look at: XIDs, memory errors, what harms and holds its clocks down.",
+        examples=[["XID 48", "hw_thermal_slowdown"]],
+    )
     status: Status
 
 
@@ -56,7 +60,9 @@ class Gpus(BaseModel):
     next: int | None = Field(description="Offset of the page after; null on the last.")
 
 
-SORTABLE: Final = tuple(name for name in Gpu.model_fields if name not in ("job_ids", "throttled_by", "xids"))
+SORTABLE: Final = tuple(
+    name for name in Gpu.model_fields if name not in ("job_ids", "throttled_by", "xids", "problems")
+)
 
 
 @router.get("/gpus", response_class=Response, responses=told(Gpus, named=True))
@@ -68,8 +74,8 @@ def gpus(
     search: Annotated[str, Query(max_length=400, description="In host, uuid or model.")] = "",
 ) -> Response:  # fmt: skip
     """GPUs as they are now."""
-    given = {"host": host, "job_id": job, "status": status or "", "search": search, **page.parameters()}
-    data, total = paging.rows(reads, "gpus_listed", **given)
+    given = {"host": host, "job_id": job, "status": status or "", "search": search}
+    data, total = paging.page_of(reads, "gpus_listed", page, **given)
     if host and not total:
         host_or_404(reads, host, "query")
     return answers.json(paging.answer(data, total, page))

@@ -1,6 +1,7 @@
 """Hosts: which there are, how each is, what happened to it, and what ran on it."""
 
 import json
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Query, Response
@@ -80,11 +81,13 @@ def hosts(
     gpus: Annotated[GpuState | None, Query(description="With a GPU that is so now.")] = None,
 ) -> Response:  # fmt: skip
     """Hosts as they are now, each with a line of its GPU utilisation over the window."""
-    data, total = paging.rows(
-        reads, "hosts_listed", search=search, state=state or "", gpus=gpus or "", **page.parameters()
-    )
-    lines = sparks.of_hosts(reads, window, [row["host"] for row in data])
-    data = [row | {"spark": lines.get(row["host"], [])} for row in data]
+    given = {"search": search, "state": state or "", "gpus": gpus or ""}
+    ask = partial(paging.page_of, reads, "hosts_listed", page, **given)
+    if page.limit > sparks.NAMED and not any(given.values()):
+        data, total = sparks.drawn_beside(ask, sparks.HOSTS, reads, window)
+    else:
+        data, total = ask()
+        data = sparks.drawn(data, sparks.HOSTS, reads, window)
     return answers.json({**paging.answer(data, total, page), **sparks.told(window)})
 
 
@@ -183,8 +186,7 @@ def host_of(_: Viewer, host: str, reads: Asking, window: Asked, answers: Answers
         why = f"nothing has been heard of a host {host}: /api/v1/hosts lists them"
         raise missing("path", "host", why, host)
     gpus, _total = paging.rows(reads, "gpus_listed", host=host, **whole | {"sort": "gpu"})
-    line = sparks.of_hosts(reads, window, [host])
-    return answers.json({**found[0], "spark": line.get(host, []), "gpu_list": gpus})
+    return answers.json({**sparks.drawn(found, sparks.HOSTS, reads, window)[0], "gpu_list": gpus})
 
 
 MOST_GPUS: Final = 1000

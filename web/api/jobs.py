@@ -86,11 +86,9 @@ def jobs(
         "search": search,
         "gpus": gpus or "",
         **_bounds(window),
-        **page.parameters(),
     }
-    data, total = paging.rows(reads, "jobs_listed", **given)
-    lines = sparks.of_jobs(reads, window, [row["job_id"] for row in data])
-    data = [row | {"spark": lines.get(row["job_id"], [])} for row in data]
+    data, total = paging.page_of(reads, "jobs_listed", page, **given)
+    data = sparks.drawn(data, sparks.JOBS, reads, window)
     return answers.json({**paging.answer(data, total, page), **sparks.told(window)})
 
 
@@ -210,7 +208,7 @@ def job_of(_: Viewer, job_id: str, reads: Asking, window: Asked, answers: Answer
     found = json.loads(reads.json("job_listed", form="JSON", job_id=job_id, **_bounds(window)))["data"]
     if not found:
         raise missing("path", "job_id", f"nothing has been heard of a job {job_id}: /api/v1/jobs lists them", job_id)
-    return answers.json({**found[0], "spark": sparks.of_jobs(reads, window, [job_id]).get(job_id, [])})
+    return answers.json(sparks.drawn(found, sparks.JOBS, reads, window)[0])
 
 
 def _bounds(window: Window) -> dict[str, str]:

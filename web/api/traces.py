@@ -72,7 +72,7 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"application/gzip": {}, "application/zstd": {}}, "description": "The trace."},
     206: {"content": {"application/gzip": {}, "application/zstd": {}}, "description": "The part that Range asks for."},
     304: {"description": "It is the one of If-None-Match."},
-    404: {"description": "There is no such trace, or it is not in the store."},
+    404: {"description": "There is no such trace, or the store does not give it."},
     416: {"description": "The part lies behind the end."},
 }
 
@@ -101,10 +101,10 @@ def file(
         )
     try:
         stored = files.stored(settings.traces, rank.captured.url, rank.captured.sha256)
+        whole = bool(if_range) and (if_range != stored.etag)
+        return _answer(request.method, stored, "" if whole else range_, if_none_match)
     except files.NoFileError as error:
         raise HTTPException(404, f"the trace of process {pid} on {host}: {error}") from error
-    whole = bool(if_range) and (if_range != stored.etag)
-    return _answer(request.method, stored, "" if whole else range_, if_none_match)
 
 
 def _answer(method: str, stored: files.Stored, range_: str, known: str) -> Response:
@@ -122,6 +122,7 @@ def _answer(method: str, stored: files.Stored, range_: str, known: str) -> Respo
     status = 200 if part is None else 206
     kind = KINDS.get(stored.name[stored.name.rfind(".") :], "application/octet-stream")
     if method == "HEAD":
+        stored.read(first, min(first, last))  # what cannot be read is no 200 here either
         return Response(status_code=status, headers=headers, media_type=kind)
     return StreamingResponse(stored.read(first, last), status, headers, kind)
 

@@ -1,6 +1,6 @@
 import { send, whoAmI } from "warpmeter-ui";
 import { csv, save } from "warpmeter-ui/csv.js";
-import { grids, look } from "warpmeter-ui/grid.js";
+import { grids, keyed, keyedColumns, look, oneStop } from "warpmeter-ui/grid.js";
 
 const TABLES = `SELECT table, groupArray((name, type)) AS columns
 FROM (SELECT table, name, type, position FROM system.columns WHERE database = currentDatabase() ORDER BY table, position)
@@ -46,12 +46,14 @@ export default {
   async mounted() {
     this.onHash = () => (this.sql = linked() ?? this.sql);
     addEventListener("hashchange", this.onHash);
+    this.unstop = oneStop(this.$refs.grid);
     const { role, sql } = await whoAmI();
     this.allowed = sql !== false;
     this.why = role === "operator" ? "The SQL console is switched off here (web.sql)." : `Your role is ${role}: the SQL console needs the role operator.`;
   },
   beforeUnmount() {
     removeEventListener("hashchange", this.onHash);
+    this.unstop();
     this.api?.destroy();
   },
   methods: {
@@ -84,7 +86,7 @@ export default {
       this.api = AgGrid.createGrid(this.$refs.grid, {
         theme: look(AgGrid), loadThemeGoogleFonts: false, rowData: rows, columnDefs: definitions, enableCellTextSelection: true, ensureDomOrder: true,
         animateRows: false, suppressNoRowsOverlay: true, domLayout: rows.length > 15 ? "normal" : "autoHeight",
-        autoSizeStrategy: { type: "fitCellContents" }, defaultColDef: { cellDataType: false, resizable: true, sortable: true, maxWidth: 600, suppressHeaderMenuButton: true },
+        autoSizeStrategy: { type: "fitCellContents" }, ...keyed, defaultColDef: { ...keyedColumns, cellDataType: false, resizable: true, sortable: true, maxWidth: 600, suppressHeaderMenuButton: true },
       });
       this.$refs.grid.style.height = rows.length > 15 ? "480px" : "";
     },

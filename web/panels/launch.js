@@ -42,7 +42,7 @@ export default {
              </template>
            </div>
            <div class="wm-checks"><label v-for="([name, meaning], key) in options" :key="key" :title="meaning"><input type="checkbox" v-model="extra[key]" :disabled="key === 'memory' && wanted.much === 'iterations'" />{{ name }}</label></div>
-           <div class="wm-begin"><button type="submit" class="wm-primary">{{ mode === 'trace' ? 'Trace' : 'Attach' }}</button><span class="wm-muted">{{ note }}</span></div>
+           <div class="wm-begin"><button type="submit" class="wm-primary" :disabled="nobody" aria-describedby="wm-launch-note">{{ mode === 'trace' ? 'Trace' : 'Attach' }}</button><span id="wm-launch-note" class="wm-muted">{{ note }}</span></div>
          </fieldset>
          <p v-if="problem" role="alert" class="wm-error">{{ problem }}</p>
        </form>
@@ -69,9 +69,14 @@ export default {
     may() {
       return this.who?.role === "operator";
     },
+    // Whether the agents said that there is nothing to trace; while they have said nothing one may ask.
+    nobody() {
+      return this.found !== null && !(this.found.running && this.found.ready);
+    },
     note() {
       if (this.who && !this.may) return `You are ${this.who.name ? `${this.who.name}, ` : ""}a viewer: captures need the role operator.`;
       if (this.found && !this.found.running) return "The job does not run.";
+      if (this.nobody) return this.obstacles.length ? "None of its processes can be traced: do what is said of them, then Look again." : "No process of it is there to be traced: Look again once it has begun.";
       return this.mode === "trace" ? "Begins about 13 s later, on all ranks at once." : "Goes on until it is detached, 14 days at most.";
     },
     // Processes that cannot be traced, those of one cause together.

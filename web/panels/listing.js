@@ -1,7 +1,7 @@
 import { CARRIED, choose, chosen, framed, onChosen, panel } from "warpmeter-ui";
 import { cell } from "warpmeter-ui/cells.js";
 import { csv, everything, save } from "warpmeter-ui/csv.js";
-import { grids, look } from "warpmeter-ui/grid.js";
+import { grids, keyed, keyedColumns, look, oneStop } from "warpmeter-ui/grid.js";
 import { asked, filters, shown } from "warpmeter-ui/listed.js";
 
 const NUMBERS = ["number", "value", "duration"];
@@ -33,6 +33,7 @@ export default {
   },
   mounted() {
     grids(); // comes while the answer does
+    this.unstop = oneStop(this.$refs.grid);
     this.uncarried = onChosen(CARRIED, () => this.api?.refreshCells({ force: true })); // links keep the window
     this.unchosen = onChosen(this.own(), () => {
       this.read();
@@ -42,6 +43,7 @@ export default {
   beforeUnmount() {
     this.unchosen();
     this.uncarried();
+    this.unstop();
     clearTimeout(this.wait);
     this.api?.destroy();
   },
@@ -68,13 +70,12 @@ export default {
     },
     options(AgGrid, rowData) {
       return {
-        theme: look(AgGrid), loadThemeGoogleFonts: false, rowData, columnDefs: this.columns.map(this.definition),
+        ...keyed, theme: look(AgGrid), loadThemeGoogleFonts: false, rowData, columnDefs: this.columns.map(this.definition),
         domLayout: "autoHeight", ensureDomOrder: true, enableCellTextSelection: true, animateRows: false, suppressMultiSort: true,
         suppressMovableColumns: true, suppressNoRowsOverlay: true, suppressDragLeaveHidesColumns: true, suppressColumnVirtualisation: true,
         getRowId: ({ data }) => `=${data[this.row]}`, // it is a key of an object: no name may be one of those that all have
-        defaultColDef: { cellDataType: false, resizable: true, comparator: () => 0, suppressHeaderMenuButton: true },
+        defaultColDef: { cellDataType: false, resizable: true, comparator: () => 0, suppressHeaderMenuButton: true, ...keyedColumns },
         onSortChanged: ({ api, source }) => source.startsWith("ui") && this.sorted(api),
-        onCellKeyDown: ({ event }) => event.key === "Enter" && event.target.querySelector?.("a")?.click(),
       };
     },
     definition(column) {
@@ -85,7 +86,7 @@ export default {
         sortable: Boolean(by), sort: this.order === by ? "asc" : this.order === `-${by}` ? "desc" : undefined,
         sortingOrder: numeric || column.kind !== "text" ? ["desc", "asc", null] : ["asc", "desc", null],
         type: numeric ? "rightAligned" : undefined,
-        cellRenderer: ({ value, data }) => cell(column, value, data),
+        cellRenderer: ({ value, data }) => unstopped(cell(column, value, data)),
         equals: (a, b) => a === b || JSON.stringify(a) === JSON.stringify(b), // what has not changed keeps its focus
       };
     },
@@ -122,3 +123,9 @@ export default {
     },
   },
 };
+
+// The links of a cell are no stops of their own: Enter on the cell opens them.
+function unstopped(content) {
+  for (const link of [content, ...content.querySelectorAll("a")]) if (link.matches("a")) link.tabIndex = -1;
+  return content;
+}

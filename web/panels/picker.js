@@ -1,4 +1,4 @@
-import { ask, choose, chosen, duration, hold, instant, look, moment, now, onChosen, span, zone } from "warpmeter-ui";
+import { ask, choose, chosen, duration, hold, instant, look, moment, now, onChosen, span, wait, zone } from "warpmeter-ui";
 
 const PRESETS = { "15m": "15 minutes", "1h": "hour", "6h": "6 hours", "24h": "24 hours", "7d": "7 days", "30d": "30 days" };
 const EVERY_S = 30; // what a page does that nobody told otherwise
@@ -38,12 +38,15 @@ export default {
     this.seen = () => document.hidden || this.again();
     document.addEventListener("visibilitychange", this.seen);
     this.begin();
-    if (this.run && !Object.keys(chosen(["since", "until"])).length) hold(this.whole(false));
+    addEventListener("wm-back", this.find);
+    this.find();
   },
   unmounted() {
     this.leave();
     clearInterval(this.timer);
     document.removeEventListener("visibilitychange", this.seen);
+    removeEventListener("wm-back", this.find);
+    wait(this.find, null);
   },
   methods: {
     read() {
@@ -55,12 +58,22 @@ export default {
       if (this.live && this.refresh !== "off") this.timer = setInterval(this.again, this.refresh * 1e3);
     },
     again() {
-      if (!document.hidden && this.live && this.refresh !== "off") dispatchEvent(new Event("wm-refresh"));
+      if (document.hidden || !this.live || this.refresh === "off") return;
+      this.find();
+      dispatchEvent(new Event("wm-refresh"));
+    },
+    // The run time of a job, while the address names no window; asked for again until somebody tells.
+    find() {
+      if (!this.run || this.finding || named()) return;
+      this.finding = true;
+      hold(this.whole(false).finally(() => (this.finding = false)));
     },
     // Look at all of the job's time; before that is known, panels wait and ask but once.
     async whole(push) {
-      const { started_at: began, ended_at: ended } = await ask(this.run).catch(() => ({}));
-      if (!began) return;
+      const job = await ask(this.run).catch((error) => error);
+      wait(this.find, job);
+      const { started_at: began, ended_at: ended } = job;
+      if (!began || (!push && named())) return;
       const iso = (ms) => new Date(ms).toISOString().replace(/\.\d+Z/, "Z");
       choose({ since: iso(Date.parse(began) - MARGIN_MS), until: ended ? iso(Date.parse(ended) + MARGIN_MS) : null }, { push });
     },
@@ -99,6 +112,8 @@ export default {
     },
   },
 };
+
+const named = () => Object.keys(chosen(["since", "until"])).length > 0;
 
 function shown() {
   const { since, until, live, texts } = span();

@@ -144,7 +144,7 @@ export default {
     },
     moved() {
       const { t0, t1 } = this.viewer;
-      this.span = `${moment(Math.max(0, t0))} – ${moment(t1)} (${length(t1 - t0)})`;
+      this.span = `${moment(t0)} – ${moment(t1)} (${length(t1 - t0)})`;
       clearTimeout(this.later);
       this.later = setTimeout(() => {
         const whole = t0 <= 0 && t1 >= this.end;

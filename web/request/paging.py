@@ -5,7 +5,7 @@ page after, null on the last. The named query of a list takes `limit`, `offset`,
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -51,9 +51,22 @@ def by(columns: tuple[str, ...], default: str) -> Callable[..., Page]:
 
 
 def rows(reads: Reads, name: str, **given: object) -> tuple[list[dict[str, Any]], int]:
-    """Rows of a named query as dicts, and how many there were before its LIMIT."""
+    """Rows of a named query as dicts, and how many there were before its LIMIT: a column says so, or the store."""
     found = msgspec.json.decode(reads.json(name, form="JSON", **given))
-    return found["data"], found.get("rows_before_limit_at_least", found["rows"])
+    data: list[dict[str, Any]] = found["data"]
+    total: int = found.get("rows_before_limit_at_least", len(data))
+    for row in data:
+        total = row.pop("total", total)
+    return data, total
+
+
+def page_of(reads: Reads, name: str, page: Page, **given: object) -> tuple[list[dict[str, Any]], int]:
+    """A page of a named query, and of how many rows."""
+    data, total = rows(reads, name, **given, **page.parameters())
+    if not total and page.offset:  # past the end, where no row says how many there are
+        first = replace(page, limit=1, offset=0)
+        total = rows(reads, name, **given, **first.parameters())[1]
+    return data, total
 
 
 def answer(data: list[dict[str, Any]], total: int, page: Page) -> Mapping[str, Any]:

@@ -59,7 +59,8 @@ class Reads:
 
     def raw(self, query: queries.Query, given: Mapping[str, str], form: str, bounds: Mapping[str, Any]) -> bytes:
         """A query in any of ClickHouse's formats, within bounds of its own. Raises as `rows` does."""
-        return self.whole(query.sql, query.values(given), form, bounds)
+        asked = query.statement(given)
+        return self.whole(asked.sql, asked.values, form, bounds)
 
     def whole(self, sql: str, given: Mapping[str, Any], form: str, bounds: Mapping[str, Any]) -> bytes:
         """What a statement answers, to its end. Raises ClickHouseError, also where the connection ended before, and

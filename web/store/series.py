@@ -1,9 +1,10 @@
 """Which named query answers a question for series, from which tables."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+from warpmeter import queries
 from warpmeter.schemas.metrics import METRICS, Metric
 from warpmeter.web.request.times import SUFFIX, Tier, Window, invalid
 
@@ -49,6 +50,32 @@ class Plan:
     query: str
     given: Mapping[str, Any]
     tier: Tier
+
+
+AT_ONCE: Final = 8
+"""Metrics of one query: with the longest names of hosts and jobs, an address still holds them."""
+
+
+def together(asked: Iterable[Question], window: Window) -> Iterator[tuple[Plan, list[Question]]]:
+    """How to answer: each plan, and what it answers. One query answers metrics that differ in nothing but the name.
+
+    Raises a validation error where the tables cannot.
+    """
+    alike: dict[tuple[object, ...], list[tuple[Plan, Question]]] = {}
+    for each in asked:
+        found = plan(each, window)
+        beside = tuple((name, value) for name, value in found.given.items() if name not in queries.METRICS)
+        alone = "" if queries.get(found.query).many else each.metric.name
+        alike.setdefault((found.query, alone, *beside), []).append((found, each))
+    for pairs in alike.values():
+        for start in range(0, len(pairs), AT_ONCE):
+            some = pairs[start : start + AT_ONCE]
+            yield _joined([found for found, _ in some]), [each for _, each in some]
+
+
+def _joined(plans: Sequence[Plan]) -> Plan:
+    names = {name: ",".join(each.given[name] for each in plans) for name in plans[0].given if name in queries.METRICS}
+    return replace(plans[0], given={**plans[0].given, **names})
 
 
 def metric(name: str, topic: Topic | None, by: By, device: bool) -> Metric:

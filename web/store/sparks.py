@@ -1,6 +1,8 @@
 """Small lines of GPU utilisation for the rows of a table."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -10,18 +12,44 @@ from warpmeter.web.request.times import SUFFIX, Window
 from warpmeter.web.store.reads import Reads
 
 Lines = dict[str, list[float | None]]
+Rows = list[dict[str, Any]]
 LONGEST: Final = 2500
 """Bytes of names, as in an address, that are asked for by name: past it, all are. An address takes 4 KiB of values."""
 
+NAMED: Final = 100
+"""Rows whose names mostly are no longer than that."""
+_beside: Final = ThreadPoolExecutor(8, "lines")
+"""Of the process: each thread has a client of the store's, which takes a while to make."""
 
-def of_hosts(reads: Reads, window: Window, hosts: Sequence[str]) -> Lines:
-    """A line for each host that had a GPU in the window, by name."""
-    return _lines(reads, window, "host_sparks", "gpu_heatmap", "hosts", hosts)
+
+@dataclass(frozen=True)
+class Kind:
+    """What lines are of: the column with its name, the named query that draws them, its parameter, and its table."""
+
+    name: str
+    query: str
+    parameter: str
+    table: str
 
 
-def of_jobs(reads: Reads, window: Window, jobs: Sequence[str]) -> Lines:
-    """A line for each job that had a GPU in the window, by id."""
-    return _lines(reads, window, "job_sparks", "job_windows", "jobs", jobs)
+HOSTS: Final = Kind("host", "host_sparks", "hosts", "gpu_heatmap")
+JOBS: Final = Kind("job_id", "job_sparks", "jobs", "job_windows")
+
+
+def drawn(rows: Rows, kind: Kind, reads: Reads, window: Window) -> Rows:
+    """The rows, each with its line; an empty one where it had no GPU in the window."""
+    return _with(rows, kind, _lines(reads, window, kind, [row[kind.name] for row in rows]))
+
+
+def drawn_beside(ask: Callable[[], tuple[Rows, int]], kind: Kind, reads: Reads, window: Window) -> tuple[Rows, int]:
+    """What `ask` answers, so drawn: the lines of all are read meanwhile. For rows too many to be asked for by name."""
+    lines = _beside.submit(_lines, reads, window, kind, None)
+    rows, total = ask()
+    return _with(rows, kind, lines.result()), total
+
+
+def _with(rows: Rows, kind: Kind, lines: Lines) -> Rows:
+    return [row | {"spark": lines.get(row[kind.name], [])} for row in rows]
 
 
 def told(window: Window) -> dict[str, Any]:
@@ -29,16 +57,15 @@ def told(window: Window) -> dict[str, Any]:
     return {"spark_step_s": window.spark.step_s, "spark_since": window.spark.first}
 
 
-def _lines(reads: Reads, window: Window, query: str, table: str, field: str, names: Sequence[str]) -> Lines:
-    if not names:
+def _lines(reads: Reads, window: Window, kind: Kind, names: Sequence[str] | None) -> Lines:
+    """By name; None: of all."""
+    if names is not None and not names:
         return {}
-    small, listed = window.spark, msgspec.json.encode(names).decode()
+    small, listed = window.spark, msgspec.json.encode(names).decode() if names else ""
     given = {
-        field: listed if len(quote(listed)) <= LONGEST else "",
-        "windows": f"{table}_{SUFFIX[small.tier]}",
+        kind.parameter: listed if len(quote(listed)) <= LONGEST else "",
+        "windows": f"{kind.table}_{SUFFIX[small.tier]}",
         **small.parameters(),
     }
-    found = msgspec.json.decode(reads.json(query, **given))
-    key, values = found.values()
-    wanted = set(names)
-    return {name: line for name, line in zip(key, values, strict=True) if name in wanted}
+    key, values = msgspec.json.decode(reads.json(kind.query, **given)).values()
+    return dict(zip(key, values, strict=True))

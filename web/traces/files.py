@@ -7,6 +7,7 @@ can name nothing beyond `traces.url`.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,7 +56,15 @@ class Stored:
         return f'"{self.sha256}"' if self.sha256 else ""
 
     def read(self, first: int, last: int) -> Iterator[bytes]:
-        """Bytes `first` to `last`, in pieces. Raises NoFileError, OSError."""
+        """Bytes `first` to `last`, in pieces. Raises NoFileError at once where it cannot be read."""
+        pieces = self._pieces(first, last)
+        try:
+            begun = next(pieces, b"")
+        except Exception as error:  # every store has its own ways to fail
+            raise NoFileError(_refused(error)) from error
+        return chain((begun,), pieces)
+
+    def _pieces(self, first: int, last: int) -> Iterator[bytes]:
         with self._files.open(self._path, "rb", block_size=BLOCK) as file:
             file.seek(first)
             left = last - first + 1
@@ -76,7 +85,7 @@ def stored(traces: Traces, url: str, sha256: str = "") -> Stored:
     except FileNotFoundError:
         raise NoFileError(_missing(traces)) from None
     except Exception as error:  # every store has its own ways to fail, and a folder links that lead in a circle
-        raise NoFileError(f"the trace store does not give it: {error}") from error
+        raise NoFileError(_refused(error)) from error
     if not inside:
         raise NoFileError(f"it lies outside of the trace store ({traces.url}), so it is not given out")
     if found["type"] != "file":
@@ -96,6 +105,11 @@ def _inside(files: Any, path: str, root: str, url: str, store: str) -> bool:
     if getattr(files, "local_file", False):
         return Path(path).resolve().is_relative_to(Path(root).resolve())
     return path.startswith(root.rstrip("/") + "/")
+
+
+def _refused(error: Exception) -> str:
+    todo = "; the web's user must be able to read what agents store" if isinstance(error, PermissionError) else ""
+    return f"the trace store does not give it: {error}{todo}"
 
 
 def _missing(traces: Traces) -> str:

@@ -1,13 +1,19 @@
 """A condition on jobs (`where`), before it is part of a statement: it may name columns of the view `jobs` and functions
 that only reckon, so that it can ask nothing of the store but what jobs are like.
 
-What cannot be read with certainty is refused: the store never has to be asked what a condition might mean.
+What cannot be read with certainty is refused: the store never has to be asked what a condition might mean. Where a
+token ends is the shared lexer's to say, and of what it reads only the plain is taken: no comment but `--`, no string
+but in single quotes, no number with a prefix or a `_`, nothing beyond ASCII outside of strings and comments.
 """
 
 import re
-from collections.abc import Iterator
-from itertools import pairwise
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+from warpmeter.lexer import Lexeme, LexError, Token, lexemes
 
 VIEW: Final = "jobs"
 COLUMNS: Final = frozenset({
@@ -36,96 +42,225 @@ FUNCTIONS: Final = frozenset({
     "toint64orzero", "tofloat64orzero", "touint64ornull", "toint64ornull", "tofloat64ornull",
 })  # fmt: skip
 """Functions of their arguments alone, of no more than they are given; in lower case."""
-WORDS: Final = frozenset({
-    "and", "or", "not", "in", "like", "ilike", "between", "is", "null", "true", "false", "case", "when", "then",
-    "else", "end", "interval", "second", "seconds", "minute", "minutes", "hour", "hours", "day", "days", "week",
-    "weeks", "div", "mod",
+_UNITS: Final = frozenset({
+    "second", "seconds", "minute", "minutes", "hour", "hours", "day", "days", "week", "weeks",
 })  # fmt: skip
-_TOKEN: Final = re.compile(
-    r"(?P<space>\s+|--[^\n]*)|(?P<string>'(?:[^'\\\0]|\\.|'')*')|(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.]))"
-    r"|(?P<word>[A-Za-z_]\w*(?![$\w]))|(?P<name>`\w+`|\"\w+\")|(?P<symbol>->|[<>=!]=|<>|\|\||/(?!\*)|[][()<>=,.+*%-])",
-    re.ASCII | re.DOTALL,
-)
-_CLOSES: Final = {")": "(", "]": "["}
+WORDS: Final = _UNITS | {
+    "and", "or", "not", "in", "like", "ilike", "between", "is", "null", "true", "false", "case", "when", "then",
+    "else", "end", "interval", "div", "mod",
+}  # fmt: skip
+_BEGIN: Final = frozenset({"null", "true", "false", "case", "interval"})
+_END: Final = _UNITS | {"null", "true", "false", "end"}
+"""Words that a value begins with, or ends with."""
+_AFTER_NOT: Final = frozenset({"in", "like", "ilike", "between"})
+_AFTER_VALUE: Final = _AFTER_NOT | {"and", "or", "is", "div", "mod", "when", "then", "else", "end"}
+_ALSO_CALLED: Final = _UNITS | {"not", "and", "or", "mod", "like", "ilike"}
+"""Words that are functions as well."""
+_NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
+"""What ends a text for some, or cannot be sent."""
+_BETWEEN: Final = re.compile(rb"(?:\s++|--[^\n]*+)*+")
+_SPELT: Final = {
+    Token.STRING: re.compile(rb"'.*", re.DOTALL),
+    Token.NAME: re.compile(rb"`\w+`|\"\w+\""),
+    Token.WORD: re.compile(rb"[A-Za-z_]\w*|(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"),
+    Token.SYMBOL: re.compile(rb"->|[<>=!]=|<>|\|\||[][()<>=,.+*%/-]"),
+}
+_TAKES: Final = ": it takes columns of the view jobs, functions of text, numbers, times and arrays, and after IN values"
+_BRACKETS: Final = {"(": ")", "[": "]"}
 
 
-class _Token(NamedTuple):
-    kind: str
+class _Piece(NamedTuple):
+    """A name, word, string or operator, or a number (its `kind` is None), and the byte where it begins."""
+
+    kind: Token | None
     text: str
     at: int
+
+    def is_(self, *symbols: str) -> bool:
+        return self.kind is Token.SYMBOL and self.text in symbols
+
+    def among(self, words: AbstractSet[str]) -> bool:
+        return self.word in words
+
+    @property
+    def word(self) -> str:
+        """In lower case, '' where it is none."""
+        return self.text.lower() if self.kind is Token.WORD else ""
+
+    @property
+    def names(self) -> bool:
+        """Whether something is called so: a column, say, or a function."""
+        return self.kind is Token.NAME or (self.kind is Token.WORD and not self.among(WORDS))
+
+    @property
+    def is_view(self) -> bool:
+        return self.names and self.text == VIEW
+
+    @property
+    def begins_value(self) -> bool:
+        return self.kind in (Token.STRING, None) or self.names or self.among(_BEGIN)
+
+    @property
+    def ends_value(self) -> bool:
+        return self.kind in (Token.STRING, None) or self.names or self.among(_END) or self.is_(")", "]")
+
+
+_EDGE: Final = _Piece(Token.SYMBOL, "", 0)
+
+
+class _Objected(Exception):  # noqa: N818 - what is looked for
+    """What is wrong, in words that come before and after the place of it; `at` counts bytes."""
+
+    def __init__(self, before: str, at: int, after: str = "") -> None:
+        super().__init__(before, at, after)
+        self.before, self.at, self.after = before, at, after
 
 
 def objection(where: str) -> str:
     """Why a condition cannot be taken, with the place of what is wrong, from 1; '' when it can."""
-    found = list(_tokens(where))
-    if not found:
-        return "the condition has nothing in it"
-    if found[-1].kind == "odd":
-        return f"the condition cannot be read from its character {found[-1].at + 1} on: {_short(found[-1].text)}"
-    return _unbalanced(found) or next(filter(None, _misnamed(found)), "")
+    text = where.encode(errors="surrogatepass")
+    try:
+        if odd := _NO_TEXT.search(where):
+            raise _unreadable(len(where[: odd.start()].encode()))
+        pieces = list(_pieces(text))
+        _Reader().read(pieces)
+    except _Objected as found:
+        at = len(text[: found.at].decode())
+        return f"the condition {found.before} its character {at + 1}{found.after or f' on: {_short(where[at:])}'}"
+    return "" if pieces else "the condition has nothing in it"
 
 
-def _tokens(where: str) -> Iterator[_Token]:
-    at = 0
-    while at < len(where):
-        found = _TOKEN.match(where, at)
-        if found is None or found.lastgroup is None:
-            yield _Token("odd", where[at:], at)
-            return
-        if found.lastgroup != "space":
-            yield _Token(found.lastgroup, found[0].strip('`"') if found.lastgroup == "name" else found[0], at)
-        at = found.end()
+def _pieces(text: bytes) -> Iterator[_Piece]:
+    done = 0
+    try:
+        for each in lexemes(text):
+            if each.start >= done:
+                _between(text, done, each.start)
+                piece, done = _piece(text, each)
+                yield piece
+            elif each.end > done:  # so what was taken for a number or an operator is none
+                raise _unreadable(each.start)
+    except LexError as error:
+        raise _unreadable(error.at) from error
+    _between(text, done, len(text))
 
 
-def _unbalanced(tokens: list[_Token]) -> str:
-    """Where a bracket is closed that it did not open: it would reach beyond the condition."""
-    opened: list[str] = []
-    for token in tokens:
-        if token.kind == "symbol" and token.text in "([":
-            opened.append(token.text)
-        elif token.text in _CLOSES and (not opened or opened.pop() != _CLOSES[token.text]):
-            return f"the condition closes a bracket at its character {token.at + 1} that it did not open"
-    return "the condition opens a bracket that it does not close" if opened else ""
+def _between(text: bytes, start: int, end: int) -> None:
+    """What the lexer passes over: spaces are taken, and comments to the end of their line."""
+    if not _BETWEEN.fullmatch(text, start, end):
+        raise _unreadable(start)
 
 
-def _misnamed(tokens: list[_Token]) -> Iterator[str]:
-    """Of each token that names something, why it may not, or ''."""
-    bound = {token.text for token, after in pairwise(tokens) if after.text == "->"}
-    values = _of_sets(tokens)
-    texts = ["", *(token.text for token in tokens), ""]
-    for number, token in enumerate(tokens):
-        before, after = texts[number], texts[number + 2]
-        if token.kind == "symbol" and token.text == "." and before != VIEW:
-            yield _refused(token)
-        if token.kind == "name" or (token.kind == "word" and token.text.lower() not in WORDS):
-            if after == "(":
-                known = token.text.lower() in FUNCTIONS
-            else:
-                known = token.text in COLUMNS | bound or (token.text == VIEW and after == ".")
-                known = known and number not in values
-            yield "" if known else _refused(token)
+def _piece(text: bytes, lexeme: Lexeme) -> tuple[_Piece, int]:
+    """What begins with this token, and the byte where it ends: a number or an operator may be several."""
+    whole = lexeme.token in (Token.STRING, Token.NAME)
+    found = _SPELT[lexeme.token].match(text, lexeme.start, lexeme.end if whole else len(text))
+    if not found or found.end() < lexeme.end:
+        raise _unreadable(lexeme.start)
+    kind = None if found.lastgroup == "number" else lexeme.token
+    return _Piece(kind, lexeme.text if kind is Token.NAME else found[0].decode(), lexeme.start), found.end()
 
 
-def _of_sets(tokens: list[_Token]) -> set[int]:
-    """What stands to the right of an IN: a name there would be a table's."""
-    found: set[int] = set()
-    for number, token in enumerate(tokens):
-        if token.kind == "word" and token.text.lower() == "in":
-            depth, at = 0, number + 1
-            while at < len(tokens):
-                found.add(at)
-                depth += (tokens[at].text in "([") - (tokens[at].text in _CLOSES)
-                at += 1
-                if depth <= 0:
-                    break
-    return found
+@dataclass
+class _Bracket:
+    """One that is open: what closes it, the word before it, whether that or one before it is IN, and what lambdas in it
+    call their arguments.
+    """
+
+    at: int = 0
+    closed_by: str = ""
+    after: str = ""
+    values: bool = False
+    bound: list[str] = field(default_factory=list)
 
 
-def _refused(token: _Token) -> str:
-    return (
-        f"the condition may not name {_short(token.text)} (its character {token.at + 1}): it takes columns of the view "
-        "jobs, functions of text, numbers, times and arrays, and after IN values"
-    )
+class _Reader:
+    """Goes from left to right to the first piece that may not stand where it does, and raises _Objected there."""
+
+    def __init__(self) -> None:
+        self._open = [_Bracket()]
+        self._bound: Counter[str] = Counter()
+
+    def read(self, pieces: Sequence[_Piece]) -> None:
+        """All of them."""
+        for before, piece, after in zip([_EDGE, *pieces], pieces, [*pieces[1:], _EDGE], strict=False):
+            _follows(before, piece)
+            self._brackets(before, piece)
+            if piece.is_("->"):
+                self._bind(before, piece)
+            if not self._allowed(before, piece, after):
+                raise _refused(piece)
+        if len(self._open) > 1:
+            raise _Objected("opens a bracket at", self._open[-1].at, " that it does not close")
+
+    def _brackets(self, before: _Piece, piece: _Piece) -> None:
+        if piece.is_(*_BRACKETS):
+            self._open.append(_Bracket(piece.at, _BRACKETS[piece.text], before.word, self._of_values(before)))
+        elif piece.is_(")", "]"):
+            self._unbind()
+            if self._open.pop().closed_by != piece.text:
+                raise _Objected("closes a bracket at", piece.at, " that it did not open")
+        elif piece.is_(","):
+            self._unbind()
+
+    def _of_values(self, before: _Piece) -> bool:
+        """Whether what comes stands to the right of an IN: a name there would be a table's."""
+        return self._open[-1].values or before.word == "in"
+
+    def _bind(self, name: _Piece, arrow: _Piece) -> None:
+        """A lambda calls its argument so, until the lambda ends."""
+        if name.kind is not Token.WORD or not name.names:
+            raise _refused(arrow)
+        self._open[-1].bound.append(name.text)
+        self._bound[name.text] += 1
+
+    def _unbind(self) -> None:
+        self._bound.subtract(self._open[-1].bound)
+        self._open[-1].bound.clear()
+
+    def _allowed(self, before: _Piece, piece: _Piece, after: _Piece) -> bool:
+        if piece.is_("."):
+            return before.is_view and after.names and after.text in COLUMNS
+        if piece.among(_UNITS) and self._open[-1].after == "datediff" and before.is_("(") and after.is_(","):
+            return True
+        if not piece.names:
+            return piece.kind is not Token.WORD or _in_place(before, piece, after)
+        if after.is_("("):
+            return piece.text.lower() in FUNCTIONS
+        known = piece.text in COLUMNS or self._bound[piece.text] > 0 or (piece.is_view and after.is_("."))
+        return (known or after.is_("->")) and not self._of_values(before)
+
+
+def _follows(before: _Piece, piece: _Piece) -> None:
+    """A value after a value would be a name for it, a `*` after none all columns, a bracket after one its arguments."""
+    called = piece.is_("(") and before.ends_value and not (before.names or before.among(_UNITS))
+    if called or (piece.begins_value and before.ends_value):
+        raise _Objected(f"lacks an operator before {_short(piece.text)} at", piece.at, _TAKES)
+    if piece.is_("*") and not before.ends_value:
+        raise _refused(piece)
+
+
+def _in_place(before: _Piece, piece: _Piece, after: _Piece) -> bool:
+    """Whether a word of WORDS stands where it can be nothing else: elsewhere the store takes it for a name."""
+    called = after.is_("(")
+    if piece.word == "not" and before.ends_value:
+        return after.among(_AFTER_NOT)
+    if piece.among(_AFTER_VALUE | _UNITS) and not before.ends_value:
+        negates = before.word == "not" and piece.among(_AFTER_NOT)
+        return negates or (called and piece.among(_ALSO_CALLED)) or (before.word, piece.word) == ("case", "when")
+    if piece.word == "not":
+        return after.begins_value or after.is_("(", "[", "-") or after.among(_ALSO_CALLED)
+    if piece.among({"case", "interval"}):
+        return after.begins_value or called or (piece.word, after.word) == ("case", "when")
+    return True
+
+
+def _refused(piece: _Piece) -> _Objected:
+    return _Objected(f"may not name {_short(piece.text)} at", piece.at, _TAKES)
+
+
+def _unreadable(at: int) -> _Objected:
+    return _Objected("cannot be read from", at)
 
 
 def _short(text: str) -> str:

@@ -32,8 +32,8 @@ def progress(client: Client, capture_id: str) -> Progress | None:
 
 
 def _rows(client: Client, name: str, **given: str) -> list[Row]:
-    query = queries.get(name)
-    found = client.raw_query(query.sql, query.values(given), settings=dict(_JSON), fmt="JSON")
+    asked = queries.get(name).statement(given)
+    found = client.raw_query(asked.sql, dict(asked.values), settings=dict(_JSON), fmt="JSON")
     return list(json.loads(found)["data"])
 
 

@@ -86,9 +86,9 @@ def shown(query: queries.Query, given: Mapping[str, str]) -> str:
     Where what it needs is not given, the SQL alone. Raises QueryError for what is given and wrong.
     """
     missing = [each.name for each in query.parameters if each.default is None and each.name not in given]
-    values = {} if missing else query.values(given)
-    lines = [f"-- param_{name}={value}" for name, value in values.items()]
-    return "\n".join([f"-- {query.description}", *lines, query.sql])
+    asked = queries.Statement(query.sql, {}) if missing else query.statement(given)
+    lines = [f"-- param_{name}={value}" for name, value in asked.values.items()]
+    return "\n".join([f"-- {query.description}", *lines, asked.sql])
 
 
 def run_query(settings: Settings, name: str, chosen: str | None, pairs: Sequence[str], show: bool) -> None:
@@ -97,4 +97,5 @@ def run_query(settings: Settings, name: str, chosen: str | None, pairs: Sequence
     if show:
         out.print(shown(query, parameters(pairs)), markup=False, highlight=False, soft_wrap=True)
         return
-    run(settings, query.sql, chosen, query.values(parameters(pairs)))
+    asked = query.statement(parameters(pairs))
+    run(settings, asked.sql, chosen, asked.values)

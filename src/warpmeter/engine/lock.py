@@ -1,10 +1,12 @@
 """One process a folder: chDB itself says only `Error initializing EmbeddedServer` to a second one."""
 
-import fcntl
 import os
 import shutil
 from pathlib import Path
 from typing import Final
+
+from warpmeter import filelock
+from warpmeter.filelock import HeldError
 
 LOW_DISK_BYTES: Final = 64 << 20
 
@@ -37,17 +39,10 @@ def prepare(folder: Path) -> Path:
 def hold(folder: Path) -> int:
     """Lock the folder until this process ends; returns the descriptor. Raises StartError naming the holder."""
     try:
-        descriptor = os.open(folder / "engine.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return filelock.hold(folder / "engine.lock")
     except OSError as error:
         raise StartError(f"cannot write to the data folder {folder}: {error.strerror}") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        holder = os.pread(descriptor, 20, 0).decode() or "unknown"
-        os.close(descriptor)
+    except HeldError as error:
         raise StartError(
-            f"another engine (pid {holder}) has the data folder {folder} open; stop it, or choose another folder"
+            f"another engine (pid {error.holder}) has the data folder {folder} open; stop it, or choose another folder"
         ) from error
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-    return descriptor

@@ -4,12 +4,14 @@ import fcntl
 import json
 import os
 import shutil
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from annotated_types import Ge, Gt, Lt
+
+from warpmeter import filelock
+from warpmeter.filelock import HeldError
 
 LOW_DISK_BYTES: Final = 512 << 20
 YEAR_10000: Final = 253_402_300_800
@@ -108,19 +110,13 @@ class Folder:
 
     def lock(self) -> int:
         """Hold the folder for this process; raises UpError naming the holder. The lock ends with the process."""
-        descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            _lock_within(descriptor, LOCK_WITHIN_S)
-        except BlockingIOError as error:
-            holder = os.read(descriptor, 20).decode() or "unknown"
-            os.close(descriptor)
+            return filelock.hold(self.lock_file, LOCK_WITHIN_S)
+        except HeldError as error:
             raise UpError(
-                f"`warpmeter up` already runs on {self.root} (pid {holder.strip()}); stop it, or choose another"
+                f"`warpmeter up` already runs on {self.root} (pid {error.holder}); stop it, or choose another"
                 " folder with --data"
             ) from error
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-        return descriptor
 
     def announce(self, running: Running) -> None:
         """Write the run file, whole or not at all. Raises OSError when there is no room; the file before it stays."""
@@ -157,15 +153,3 @@ class Folder:
     def withdraw(self) -> None:
         """Take the run file away."""
         self.run_file.unlink(missing_ok=True)
-
-
-def _lock_within(descriptor: int, seconds: float) -> None:
-    """Lock a file for this process alone; raises BlockingIOError when another has it for longer than `seconds`."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                raise
-            time.sleep(0.02)

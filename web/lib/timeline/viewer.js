@@ -94,10 +94,8 @@ export class Viewer {
   // --- where one looks ---------------------------------------------------------------------------------------------
 
   look(t0, t1) {
-    const span = Math.min(this.end * 1.04, Math.max(LEAST_NS, t1 - t0));
-    const middle = (t0 + t1) / 2;
-    const room = this.end * 0.02;
-    const left = Math.max(-room, Math.min(this.end + room - span, middle - span / 2));
+    const span = Math.min(this.end, Math.max(LEAST_NS, t1 - t0));
+    const left = Math.max(0, Math.min(this.end - span, (t0 + t1) / 2 - span / 2)); // before the first event is nothing
     [this.t0, this.t1] = [left, left + span];
     this.dirty(true);
   }
