@@ -66,28 +66,34 @@ WITH
         FROM (SELECT stack, frames AS kept FROM stack_frames WHERE (owner, stack) GLOBAL IN (SELECT owner, stack FROM seen))
         GROUP BY stack
     ),
-    nodes AS -- as in stack_flame
+    named AS -- as in stack_flame
+    (
+        SELECT stack, arrayCumSum(arrayMap((x, y) -> cityHash64(x, y), frames, arrayEnumerate(frames))) AS below FROM told
+    ),
+    (SELECT (sum(later), sum(before)) FROM seen) AS totals,
+    totals.1 AS total,
+    totals.2 AS base_total,
+    nodes AS
     (
         SELECT
-            any(at) AS depth, any(frame) AS label, any(its.part) AS part, any(its.stack) AS stack,
+            any(at) AS depth, any(its.part) AS part, any(its.stack) AS stack,
             sum(its.later) AS later, sumIf(its.later, at = deepest) AS later_self,
             sum(its.before) AS before, sumIf(its.before, at = deepest) AS before_self
         FROM
         (
             SELECT
-                stack, part, later, before,
-                arrayConcat(['all'], if(part = '', [], [part]), if(empty(told.frames), ['(frames not told)'], told.frames)) AS frames,
-                length(frames) AS deepest
-            FROM seen LEFT JOIN told ON told.stack = seen.stack
+                stack, part, later, before, cityHash64(part) AS above,
+                arrayConcat([0::UInt64], if(part = '', [], [above]), if(empty(named.below), [above + 1], arrayMap(each -> above + each, named.below))) AS path,
+                length(path) AS deepest
+            FROM seen LEFT JOIN named ON named.stack = seen.stack
         ) AS its
-        ARRAY JOIN
-            arrayCumSum(arrayMap((x, y) -> cityHash64(x, y), frames, arrayEnumerate(frames))) AS node,
-            frames AS frame, arrayEnumerate(frames) AS at
+        ARRAY JOIN path AS node, arrayEnumerate(path) AS at
         GROUP BY node
+        HAVING (total > 0 AND later >= {least:Float64} * total) OR (base_total > 0 AND before >= {least:Float64} * base_total)
     )
 SELECT
     depth - 1 AS level,
-    label,
+    path[-1] AS label,
     toUInt64(round(later)) AS value,
     toUInt64(round(later_self)) AS self,
     toUInt64(round(before)) AS base,
@@ -96,7 +102,9 @@ SELECT
     if(base_total = 0, 0, round(before / base_total, 6)) AS base_share
 FROM
 (
-    SELECT *, max(later) OVER () AS total, max(before) OVER () AS base_total FROM nodes
-) AS kept LEFT JOIN told ON told.stack = kept.stack
-WHERE (total > 0 AND later >= {least:Float64} * total) OR (base_total > 0 AND before >= {least:Float64} * base_total)
-ORDER BY arraySlice(arrayConcat(['all'], if(part = '', [], [part]), if(empty(told.frames), ['(frames not told)'], told.frames)), 1, depth)
+    SELECT
+        depth, later, later_self, before, before_self,
+        arraySlice(arrayConcat(['all'], if(part = '', [], [part]), if(empty(told.frames), ['(frames not told)'], told.frames)), 1, depth) AS path
+    FROM nodes LEFT JOIN told ON told.stack = nodes.stack
+)
+ORDER BY path

@@ -37,30 +37,35 @@ WITH
         FROM (SELECT stack, frames AS kept FROM stack_frames WHERE (owner, stack) GLOBAL IN (SELECT owner, stack FROM seen))
         GROUP BY stack
     ),
-    -- A node of the graph is its path. As a path it is named by a sum of hashes of each frame with its place, so that no path
-    -- is written out but of those that are shown.
+    -- A node of the graph is its path. As a path it is named by a sum of hashes of each frame with its place, once for each
+    -- stack, so that no path is written out but of those that are shown.
+    named AS
+    (
+        SELECT stack, arrayCumSum(arrayMap((x, y) -> cityHash64(x, y), frames, arrayEnumerate(frames))) AS below FROM told
+    ),
     nodes AS
     (
         SELECT
-            any(at) AS depth, any(frame) AS label, any(its.part) AS part, any(its.stack) AS stack,
+            any(at) AS depth, any(its.part) AS part, any(its.stack) AS stack,
             sum(its.weight) AS value, sumIf(its.weight, at = deepest) AS self
         FROM
         (
             SELECT
-                stack, part, weight,
-                arrayConcat(['all'], if(part = '', [], [part]), if(empty(told.frames), ['(frames not told)'], told.frames)) AS frames,
-                length(frames) AS deepest
-            FROM seen LEFT JOIN told ON told.stack = seen.stack
+                stack, part, weight, cityHash64(part) AS above,
+                arrayConcat([0::UInt64], if(part = '', [], [above]), if(empty(named.below), [above + 1], arrayMap(each -> above + each, named.below))) AS path,
+                length(path) AS deepest
+            FROM seen LEFT JOIN named ON named.stack = seen.stack
         ) AS its
-        ARRAY JOIN
-            arrayCumSum(arrayMap((x, y) -> cityHash64(x, y), frames, arrayEnumerate(frames))) AS node,
-            frames AS frame, arrayEnumerate(frames) AS at
+        ARRAY JOIN path AS node, arrayEnumerate(path) AS at
         GROUP BY node
+        HAVING value >= {least:Float64} * (SELECT sum(weight) FROM seen)
     )
-SELECT depth - 1 AS level, label, toUInt64(round(value)) AS value, toUInt64(round(self)) AS self
+SELECT depth - 1 AS level, path[-1] AS label, toUInt64(round(value)) AS value, toUInt64(round(self)) AS self
 FROM
 (
-    SELECT depth, label, part, stack, value, self, max(value) OVER () AS total FROM nodes
-) AS kept LEFT JOIN told ON told.stack = kept.stack
-WHERE kept.value >= {least:Float64} * total
-ORDER BY arraySlice(arrayConcat(['all'], if(part = '', [], [part]), if(empty(told.frames), ['(frames not told)'], told.frames)), 1, depth)
+    SELECT
+        depth, value, self,
+        arraySlice(arrayConcat(['all'], if(part = '', [], [part]), if(empty(told.frames), ['(frames not told)'], told.frames)), 1, depth) AS path
+    FROM nodes LEFT JOIN told ON told.stack = nodes.stack
+)
+ORDER BY path

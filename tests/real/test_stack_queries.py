@@ -146,7 +146,8 @@ def iso(ts: float) -> str:
 def ask(client: Client, name: str, window: tuple[float, float], **given: Any) -> list[dict[str, Any]]:
     query = queries.get(name)
     values = {"since": iso(window[0]), "until": iso(window[1]), **{key: str(value) for key, value in given.items()}}
-    return [dict(found) for found in client.query(query.sql, parameters=query.values(values)).named_results()]
+    asked = query.statement(values)
+    return [dict(found) for found in client.query(asked.sql, parameters=asked.values).named_results()]
 
 
 OF: Final[tuple[dict[str, Any], ...]] = (

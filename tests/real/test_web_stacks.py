@@ -263,8 +263,8 @@ def test_grafana_can_draw_it(shared_tables: Client, world: Stacks) -> None:
     """Its flame graph panel wants `level`, `value` and `self` as numbers, `label` as text, depth first."""
     from warpmeter import queries
 
-    query = queries.get("stack_flame")
-    result = shared_tables.query(query.sql, query.values({"since": iso(world.middle), "until": iso(world.until)}))
+    asked = queries.get("stack_flame").statement({"since": iso(world.middle), "until": iso(world.until)})
+    result = shared_tables.query(asked.sql, asked.values)
     types = dict(zip(result.column_names, (each.name for each in result.column_types), strict=True))
     assert list(types) == ["level", "label", "value", "self"]
     assert types["label"] == "String"

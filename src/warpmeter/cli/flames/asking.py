@@ -181,8 +181,8 @@ class Asking:
         return replace(whose, source=sources[0] if sources else "")
 
     def _rows(self, name: str, **given: str) -> list[Row]:
-        query = queries.get(name)
-        return list(self._client.query(query.sql, query.values(given)).named_results())
+        asked = queries.get(name).statement(given)
+        return list(self._client.query(asked.sql, asked.values).named_results())
 
 
 def _moment(text: str) -> datetime:
