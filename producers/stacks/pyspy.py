@@ -46,6 +46,7 @@ REFUSED: Final = ("Permission Denied", "Permission denied", "Operation not permi
 _HELD: Final = re.compile(rb"^State:\s*t", re.MULTILINE)
 _TRACER: Final = re.compile(rb"^TracerPid:\s*(\d+)", re.MULTILINE)
 _SWITCHES: Final = re.compile(rb"^(?:non)?voluntary_ctxt_switches:\s*(\d+)", re.MULTILINE)
+_COUNTED: Final = re.compile(r" \d+$")
 _SAID: Final = re.compile(r"^Error: (.*)$|^ +(?:\d+: )?(.*)$", re.MULTILINE)
 
 
@@ -110,8 +111,19 @@ def not_entered(end: End) -> bool:
 
 def profile(output: bytes, rate: int) -> Profile | None:
     """Its stacks, weighed by time; None where it saw none. Raises ValueError for what is none of its own."""
-    text = output.decode(errors="replace")
+    text = _on_lines(output.decode(errors="replace"))
     return folded.parse(text).at_rate(rate) if text.strip() else None
+
+
+def _on_lines(text: str) -> str:
+    """Each stack on one line: code that a program made may have a file whose name is several lines."""
+    found, begun = [], ""
+    for line in text.split("\n"):
+        begun = f"{begun} {line}" if begun else line
+        if _COUNTED.search(begun):
+            found.append(begun)
+            begun = ""
+    return "\n".join([*found, begun])
 
 
 def was_behind(end: End) -> bool:

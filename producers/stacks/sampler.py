@@ -140,7 +140,7 @@ class ProcessSampler:
     def _trouble(self, end: End) -> Trouble | None:
         if self._stalled:
             return Trouble("timeout", "py-spy held it still and did not get on: it was ended, and the process goes on")
-        if self._late:
+        if self._late or end.status == -signal.SIGINT:  # nobody else sends that; it had not even begun to listen
             return Trouble("timeout", "py-spy did not finish in time")
         return pyspy.trouble(end, pyspy.tracer(self._proc, self.target.pid))
 

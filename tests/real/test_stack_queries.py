@@ -147,7 +147,7 @@ def ask(client: Client, name: str, window: tuple[float, float], **given: Any) ->
     query = queries.get(name)
     values = {"since": iso(window[0]), "until": iso(window[1]), **{key: str(value) for key, value in given.items()}}
     asked = query.statement(values)
-    return [dict(found) for found in client.query(asked.sql, parameters=asked.values).named_results()]
+    return [dict(found) for found in client.query(asked.sql, parameters=dict(asked.values)).named_results()]
 
 
 OF: Final[tuple[dict[str, Any], ...]] = (

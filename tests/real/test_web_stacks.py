@@ -264,7 +264,7 @@ def test_grafana_can_draw_it(shared_tables: Client, world: Stacks) -> None:
     from warpmeter import queries
 
     asked = queries.get("stack_flame").statement({"since": iso(world.middle), "until": iso(world.until)})
-    result = shared_tables.query(asked.sql, asked.values)
+    result = shared_tables.query(asked.sql, dict(asked.values))
     types = dict(zip(result.column_names, (each.name for each in result.column_types), strict=True))
     assert list(types) == ["level", "label", "value", "self"]
     assert types["label"] == "String"

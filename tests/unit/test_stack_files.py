@@ -245,7 +245,7 @@ REFUSED: dict[bytes, str] = {
     b'{"profiles": [3], "shared": {"frames": []}}': "profiles[0] is no object",
     b'{"profiles": NaN, "shared": {}}': "NaN is no number of JSON",
     b'{"a":' * 100_000: "nested too deep",
-    b'{"profiles": [' + b"1" * 5000 + b'], "shared": {}}': "integer string conversion",
+    b'{"profiles": [' + b"1" * 5000 + b'], "shared": {}}': "a number in it has thousands of digits",
     scope(unit="parsecs"): "profiles[0]: the unit 'parsecs' is none that is known",
     scope(type="sideways"): "profiles[0]: its type is 'sideways'",
     scope(weights=[1]): "profiles[0]: it has 2 samples and 1 weights",

@@ -67,6 +67,11 @@ def test_a_recursion_that_ran_away_keeps_its_innermost_frames() -> None:
     assert (len(row.frames), row.frames[0], row.frames[-1]) == (DEEPEST + 1, CUT, "f (a.py:999)")
 
 
+def test_a_file_of_a_name_of_several_lines_is_one_frame_and_leaves_the_others_as_they_are() -> None:
+    found = rows(b"thread (7): M;f (made\n\n7 up:1) 2\nthread (7): M;g (a.py:2) 3\n")
+    assert [(list(row.frames), row.samples) for row in found] == [(["f (made  7 up:1)"], 2), (["g (a.py:2)"], 3)]
+
+
 def test_nothing_seen_is_no_profile_and_what_is_none_is_an_error() -> None:
     assert pyspy.profile(b"", 19) is None
     assert perf.profile(b"\n") is None

@@ -46,6 +46,10 @@ def _loaded(text: str) -> Any:
         raise ValueError("its JSON is nested too deep to be a profile") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"line {error.lineno}, column {error.colno}: its JSON is broken: {error.msg}") from None
+    except ValueError as error:
+        if "integer string conversion" not in str(error):
+            raise
+        raise ValueError("a number in it has thousands of digits: that is no measurement") from None
 
 
 def _shared(document: Mapping[str, Any]) -> Any:

@@ -182,7 +182,7 @@ class Asking:
 
     def _rows(self, name: str, **given: str) -> list[Row]:
         asked = queries.get(name).statement(given)
-        return list(self._client.query(asked.sql, asked.values).named_results())
+        return list(self._client.query(asked.sql, dict(asked.values)).named_results())
 
 
 def _moment(text: str) -> datetime:
