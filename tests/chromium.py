@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Queue
 from typing import Any, Final, Self
@@ -39,9 +39,16 @@ class Page:
 
     def open(self, url: str) -> None:
         """Go there, until all is loaded and its scripts have run."""
-        self.call("Page.navigate", url=url)
-        ready = "location.href !== 'about:blank' && document.readyState === 'complete'"
-        until(lambda: self.value(ready), f"{url} to load", 60)
+        document = self.call("Page.navigate", url=url)["loaderId"]
+        until(lambda: self._is_shown(document), f"{url} to load")
+
+    def _is_shown(self, document: str) -> bool:
+        """Whether that document is what the tab has by now, and whole: until then the one before it answers."""
+        if self.call("Page.getFrameTree")["frameTree"]["frame"]["loaderId"] != document:
+            return False
+        with suppress(AssertionError):  # for a moment a new document has nowhere to run a script
+            return bool(self.value("document.readyState === 'complete'"))
+        return False
 
     def value(self, script: str) -> Any:
         """What an expression gives in the page; fails where it throws."""
@@ -93,7 +100,11 @@ class Chromium:
 
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
-        self._process.wait(30)
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         self._reader.join(30)
         self._out.close()
         self._in.close()
@@ -113,7 +124,7 @@ class Chromium:
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         self._out.write(json.dumps(message | ({"sessionId": session} if session else {})).encode() + b"\0")
-        while (answer := self._answers.get(timeout=60))["id"] != self._number:
+        while (answer := self._answers.get(timeout=120))["id"] != self._number:
             pass
         assert "error" not in answer, f"{method}: {answer['error']}"
         result: dict[str, Any] = answer["result"]

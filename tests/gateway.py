@@ -41,11 +41,17 @@ class Gateway:
         self.asked = asked
         self.fault = Fault.NONE
         self.hits = 0
+        self._counting = threading.Lock()
         self.open: set[socket.socket] = set()
         self._server = _Server(("127.0.0.1", 0), _Request)
         self._server.gateway = self
         self.port = int(self._server.server_address[1])
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def met(self) -> None:
+        """One more met a fault; from any connection's thread."""
+        with self._counting:
+            self.hits += 1
 
     def close(self) -> None:
         """Stop listening; what is under way is cut."""
@@ -87,7 +93,8 @@ class _Request(socketserver.StreamRequestHandler):
             head += self.rfile.read(size - len(head))
             meant = gateway.asked.encode() in head
         fault = gateway.fault if meant else Fault.NONE
-        gateway.hits += fault is not Fault.NONE
+        if fault is not Fault.NONE:
+            gateway.met()
         if fault is Fault.CUT:
             self.rfile.read((size - len(head)) // 2)
             return self._reset()

@@ -22,7 +22,8 @@ from warpmeter.settings import Ingest, Kafka, Log, Metrics, Settings, Store
 GPUS: Final = TOPICS["gpu-samples"]
 HOSTS: Final = TOPICS["host-samples"]
 SESSION_S: Final = 1.0
-T0: Final = 1_800_000_000
+T0: Final = 3_800_000_000
+"""In 2090: rows of a past time would be removed by their times to live on the day on which that is over."""
 
 
 def store_settings(engine: EngineServer) -> Store:
@@ -70,7 +71,7 @@ class IngestProcess:
 
     def ready(self) -> "IngestProcess":
         """Wait until it holds partitions."""
-        until(lambda: "partitions taken" in self.said() or self.process.poll() is not None, "the group to form")
+        until(lambda: "partitions taken" in self.said() or self.process.poll() is not None, "the group to form", 120)
         return self
 
     def stop(self, within_s: float = 5.0 + SLACK_S) -> int:
@@ -83,7 +84,7 @@ class IngestProcess:
         if self.process.poll() is None:
             self.kill()
 
-    def ended(self, within_s: float = 60.0) -> int:
+    def ended(self, within_s: float = 120.0) -> int:
         """The exit status once it ends by itself."""
         return self.process.wait(within_s)
 
@@ -184,7 +185,7 @@ class Table:
         """GPU samples that the minute rollup counts."""
         return int(self.value("SELECT sum(samples) FROM gpu_heatmap_1m WHERE host LIKE {tag:String}"))
 
-    def reaches(self, rows: int, process: IngestProcess, topic: Topic = GPUS, within_s: float = 60.0) -> None:
+    def reaches(self, rows: int, process: IngestProcess, topic: Topic = GPUS, within_s: float = 120.0) -> None:
         """Wait until that many rows are in."""
         deadline = time.monotonic() + within_s
         while (found := self.rows(topic)) < rows:
@@ -197,3 +198,12 @@ def make_topics(settings: Settings) -> None:
     """All topics, as the product makes them."""
     topics.ensure(settings.kafka)
     until(lambda: not topics.check(settings.kafka), "every node to know the topics")
+
+
+def make_anew(settings: Settings, topic: Topic = GPUS) -> None:
+    """Delete a topic and make it again, once the broker has forgotten it: it tells of it for a moment after."""
+    name, admin = topic.full_name(settings.kafka.topic_prefix), bus.admin(settings.kafka)
+    for future in admin.delete_topics([name]).values():
+        future.result()
+    until(lambda: name not in admin.list_topics(timeout=30).topics, "the topic to be gone")
+    make_topics(settings)

@@ -57,7 +57,7 @@ def bridged(hosts: int, port: int) -> Iterator[Net]:
 
     Skips where namespaces cannot be made.
     """
-    net = Net(f"wm{secrets.token_hex(3)}", secrets.randbelow(200) + 20)
+    net = Net(f"wm{secrets.token_hex(3)}", _unused())
     if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("unshare") is None:
         pytest.skip("network namespaces need root, ip (iproute2) and unshare (util-linux)")
     with ExitStack() as stack:
@@ -75,6 +75,14 @@ def bridged(hosts: int, port: int) -> Iterator[Net]:
         stack.callback(relay.wait)
         stack.callback(relay.kill)
         yield net
+
+
+def _unused() -> int:
+    """The third number of a network that this machine has not: another run may be at work, or have left its own."""
+    if shutil.which("ip") is None:
+        return 0
+    there = subprocess.run(["ip", "-4", "-oneline", "address"], check=False, capture_output=True, text=True).stdout
+    return secrets.choice([third for third in range(20, 220) if f" 10.213.{third}." not in there])
 
 
 def _add(net: Net, number: int, stack: ExitStack) -> None:

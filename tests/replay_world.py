@@ -145,7 +145,7 @@ class World:
 
     def flush(self) -> None:
         """Until the broker has all."""
-        assert self.producer.flush(30) == 0
+        assert self.producer.flush(60) == 0
 
     @property
     def producer(self) -> Any:
@@ -177,7 +177,7 @@ class World:
             for at in times
         ]  # fmt: skip
 
-    def ingest(self, within_s: float = 60.0) -> None:
+    def ingest(self, within_s: float = 120.0) -> None:
         """Land all that was sent, and stop."""
         with closing(IngestProcess(self.settings, self.log)) as process:
             until(lambda: self._lag() == 0, f"all to land ({self.log})", within_s, every_s=0.2)

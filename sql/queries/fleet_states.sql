@@ -1,5 +1,6 @@
--- How many GPUs are busy, idle, failing and gone? Idle is below 5 %; failing: an XID stands; gone: lost, or nothing has
--- been heard of it. Which those are is in gpus_listed.
+-- How many GPUs are busy, idle, failing and gone? Idle is below 5 %; failing: an XID stands, memory has errors that ECC
+-- could not mend, or heat, a power brake or the hardware hold its clocks down; gone: lost, or nothing has been heard of it.
+-- Which those are is in gpus_listed.
 SELECT
     countIf(status = 'busy') AS busy,
     countIf(status = 'idle') AS idle,

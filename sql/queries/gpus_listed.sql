@@ -1,5 +1,6 @@
 -- Which GPUs are there, and what does each do? A page of the view gpu_statuses; `status`: busy, idle (below 5 %),
--- failing (an XID stands) or gone (lost, or nothing has been heard of it).
+-- failing (it has `problems`: XIDs, memory errors, clocks held down by what harms) or gone (lost, or nothing has been heard
+-- of it).
 -- @host ''  of this host alone
 -- @job_id ''  held by this job now
 -- @status ''  busy, idle, failing or gone alone

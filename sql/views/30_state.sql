@@ -36,7 +36,7 @@ FROM
 -- gpus: one row a GPU or MIG instance. `state`: gone (its host says that it fell off the bus or left the driver's list),
 -- silent (nobody says anything), ok. `idle_since` is set while it is idle: known to be below 5 %, and when it last was
 -- not; a GPU never seen busy is idle since it was first seen. `throttled_by`: the reasons that hold its clocks down, by
--- NVML's names (nvmlClocksEventReasons).
+-- NVML's names (nvmlClocksEventReasons). `ecc_uncorrected_errors`: since the driver was loaded, when last known.
 CREATE OR REPLACE VIEW {{ name("gpus") }} {{ on_cluster }} AS
 SELECT
     seen.host AS host,
@@ -64,7 +64,7 @@ SELECT
     last.temperature_celsius AS temperature_celsius,
     last.throttle_reasons AS throttle_reasons,
     {{ throttled("last.throttle_reasons") }} AS throttled_by,
-    last.ecc_uncorrected_errors AS ecc_uncorrected_errors,
+    ecc AS ecc_uncorrected_errors,
     last.processes AS processes,
     if(known_at = last_at AND ifNull(busy_at < known_at, 1), coalesce(busy_at, first_at), NULL) AS idle_since
 FROM
@@ -75,7 +75,8 @@ FROM
         max(gpu_last.last_at) AS last_at,
         max(gpu_last.known_at) AS known_at,
         max(gpu_last.busy_at) AS busy_at,
-        argMaxMerge(latest) AS last
+        argMaxMerge(latest) AS last,
+        argMaxMerge(ecc_uncorrected) AS ecc
     FROM {{ name("gpu_last") }} AS gpu_last
     GROUP BY host, gpu, uuid
 ) AS seen
@@ -130,26 +131,34 @@ FROM
 WHERE state = 'raised'
 GROUP BY host, gpu, uuid, code, cleared_at;
 
--- gpu_statuses: the view gpus, and of each GPU `xids`, those that stand, and `status`, one word for all of it: gone (from
--- its host, or nobody says anything), failing (an XID stands), idle (below 5 %), busy.
+-- gpu_statuses: the view gpus, and of each GPU `xids`, those that stand, `problems`, what somebody must look at, and
+-- `status`, one word for all of it: gone (from its host, or nobody says anything), failing (it has problems), idle (below
+-- 5 %), busy. Problems are XIDs that stand, memory errors that ECC could not mend (until the driver is loaded anew, as a
+-- reset does), and heat (0x60), a power brake (0x80) or the hardware (0x08) that hold its clocks down now; a power limit is
+-- none.
 CREATE OR REPLACE VIEW {{ name("gpu_statuses") }} {{ on_cluster }} AS
 SELECT
     gpus.*,
     standing.xids AS xids,
+    arrayConcat(
+        arrayMap(code -> concat('XID ', toString(code)), xids),
+        if(gpus.ecc_uncorrected_errors > 0, [concat(toString(assumeNotNull(gpus.ecc_uncorrected_errors)), ' uncorrectable memory errors')], []),
+        {{ throttled("bitAnd(gpus.throttle_reasons, 0xe8)") }}
+    ) AS problems,
     multiIf(
         gpus.state != 'ok', 'gone',
-        notEmpty(xids), 'failing',
+        notEmpty(problems), 'failing',
         isNotNull(gpus.idle_since), 'idle',
         'busy'
     ) AS status
 FROM {{ name("gpus") }} AS gpus
 LEFT JOIN
 (
-    SELECT host, uuid, groupUniqArray(code) AS xids FROM {{ name("gpu_xids") }} WHERE isNull(cleared_at) GROUP BY host, uuid
+    SELECT host, uuid, arraySort(groupUniqArray(code)) AS xids FROM {{ name("gpu_xids") }} WHERE isNull(cleared_at) GROUP BY host, uuid
 ) AS standing ON standing.host = gpus.host AND standing.uuid = gpus.uuid;
 
--- hosts: one row a host. `state`: silent; failing (a source of its agent is failed, denied or timed out, or a GPU is
--- gone); ok. `gpu_util` and `sm_active` are means over its GPUs that are ok. What its devices do is NULL when nothing
+-- hosts: one row a host. `state`: silent; failing (a source of its agent is failed, denied or timed out, or a GPU is gone
+-- or failing); ok. `problems` says what it is. `gpu_util` and `sm_active` are means over its GPUs that are ok. What its devices do is NULL when nothing
 -- new has been heard: cache hit ratios are means over the sockets, memory bandwidth is what all sockets read and wrote,
 -- network what its NICs and RDMA ports received and sent, storage what its disks and NFS mounts read and wrote.
 CREATE OR REPLACE VIEW {{ name("hosts") }} {{ on_cluster }} AS
@@ -157,7 +166,7 @@ SELECT
     seen.host AS host,
     multiIf(
         {{ silent("last_seen_at", "greatest(last.period_ms, devices.period_ms)") }}, 'silent',
-        problems.failing > 0 OR devices.gpus_gone > 0, 'failing',
+        problems.failing > 0 OR devices.gpus_gone > 0 OR notEmpty(devices.problems), 'failing',
         'ok'
     ) AS state,
     multiIf(
@@ -183,7 +192,7 @@ SELECT
     devices.gpu_util AS gpu_util,
     devices.power_watts AS gpu_power_watts,
     problems.failing AS sources_failing,
-    problems.what AS problems,
+    arrayConcat(problems.what, devices.problems) AS problems,
     devices.sm_active AS sm_active,
     panels.l2_hit_ratio AS l2_hit_ratio,
     panels.l3_hit_ratio AS l3_hit_ratio,
@@ -216,10 +225,11 @@ LEFT JOIN
         count() AS gpus,
         countIf(state = 'ok') AS gpus_ok,
         countIf(state = 'gone') AS gpus_gone,
+        arraySort(groupArrayArrayIf(arrayMap(problem -> concat('GPU ', toString(gpu), ': ', problem), gpu_statuses.problems), status = 'failing')) AS problems,
         avgOrNullIf(gpu_util, state = 'ok') AS gpu_util,
         avgOrNullIf(sm_active, state = 'ok') AS sm_active,
         sumOrNullIf(power_watts, state = 'ok') AS power_watts
-    FROM {{ name("gpus") }}
+    FROM {{ name("gpu_statuses") }} AS gpu_statuses
     GROUP BY host
 ) AS devices ON devices.host = seen.host
 LEFT JOIN

@@ -172,9 +172,10 @@ def test_the_overview_shows_the_fleet(tab: Visit) -> None:
         assert tab.page.locator(".wm-stat", has_text=name).inner_text().split("\n")[1][0].isdigit()
     expect(tab.page.locator(".wm-heat canvas")).to_be_visible()
     for host in HOSTS:
-        assert tab.page.get_by_role("link", name=host, exact=True).count()
-    sparks = tab.page.locator(".wm-spark path")
-    assert any(each.get_attribute("d") for each in sparks.all())
+        expect(tab.page.get_by_role("link", name=host, exact=True)).not_to_have_count(0)
+    tab.page.wait_for_function(
+        "[...document.querySelectorAll('.wm-spark path')].some((each) => each.getAttribute('d'))"
+    )
 
 
 def test_a_link_reproduces_the_view(tab: Visit) -> None:
@@ -185,7 +186,7 @@ def test_a_link_reproduces_the_view(tab: Visit) -> None:
     expect(tab.page.get_by_label("Refresh")).to_have_value("off")
     expect(tab.page.get_by_label("Theme")).to_have_value("dark")
     expect(tab.page.locator(".wm-range")).to_have_text("Last 2 h")
-    assert tab.page.locator(".wm-scale").inner_text().endswith("W")
+    expect(tab.page.locator(".wm-scale")).to_have_text(re.compile("W$"))
     first = tab.page.locator(".ag-row[row-index='0'] a").first
     expect(first).to_have_text(max(HOSTS))
 
@@ -296,10 +297,10 @@ def test_a_host_says_what_happened_and_why_there_is_nothing_to_show(tab: Visit) 
     tab.page.goto(f"{tab.home}/host/ant?since=-3h")
     drawn(tab.page)
     for title in ("GPU Utilization", "L3 Cache Hit Ratio", "Network Bandwidth"):
-        assert tab.page.get_by_role("heading", name=title).count()
+        expect(tab.page.get_by_role("heading", name=title)).not_to_have_count(0)
     expect(tab.page.get_by_role("region", name="Events")).to_contain_text("XID 79")
     expect(tab.page.get_by_role("region", name="L3 Cache Hit Ratio")).to_contain_text("Not measured")
-    assert tab.page.get_by_role("region", name="Jobs").locator("a").count() == 1
+    expect(tab.page.get_by_role("region", name="Jobs").locator("a")).to_have_count(1)
     tab.page.get_by_role("region", name="Jobs").locator("a").click()
     tab.page.wait_for_url("**/job?id=*")
     expect(tab.page.locator("h1")).to_contain_text(ODD_JOB)
@@ -343,7 +344,7 @@ def test_a_job_begins_with_its_own_time(tab: Visit) -> None:
     drawn(tab.page)
     assert "since=20" in tab.page.url
     expect(tab.page.get_by_role("region", name="Ranks side by side")).to_contain_text("ant")
-    assert tab.page.locator(".wm-heat canvas").is_visible()
+    expect(tab.page.locator(".wm-heat canvas")).to_be_visible()
 
 
 def test_a_job_opened_while_the_store_is_away_takes_its_own_time_once_that_is_known(tab: Visit) -> None:

@@ -208,7 +208,7 @@ def test_lanes_fold(tab: Visit) -> None:
     tall = page.evaluate(f"{VIEWER}.laid.height")
     threads.click()
     expect(threads).to_have_attribute("aria-expanded", "false")
-    assert page.evaluate(f"{VIEWER}.laid.height") < tall
+    page.wait_for_function(f"{VIEWER}.laid.height < {tall}")
 
 
 def test_a_trace_is_handed_to_perfetto_by_its_own_window(tab: Visit) -> None:

@@ -48,7 +48,7 @@ class Reader:
         self._consumer.assign(self._partitions())
 
     def _partitions(self) -> list[TopicPartition]:
-        known = self._consumer.list_topics(timeout=10).topics
+        known = self._consumer.list_topics(timeout=30).topics
         return [
             TopicPartition(name, partition, OFFSET_BEGINNING)
             for name, topic in known.items()
@@ -111,7 +111,7 @@ def running(
     finally:
         if process.poll() is None:
             process.kill()
-        process.wait(10)
+        process.wait(60)
 
 
 class Watched:
@@ -258,4 +258,4 @@ def killed_after(script: str, asked: Settings, word: str, then: Callable[[], Non
         then()
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)

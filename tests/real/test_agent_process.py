@@ -210,9 +210,15 @@ def test_a_dry_run_counts_and_sends_nothing(tmp_path: Path) -> None:
 
 def late_ticks(port: int) -> float:
     """Ticks that the host source skipped so far; waits for the agent's page, for no answer is no 0."""
-    pages: list[str] = []
-    until(lambda: pages.append(agents.metrics_page(port)) or agents.LATE in pages[-1], "the agent's own metrics")
-    return agents.value_of(pages[-1], agents.LATE)
+    page = ""
+
+    def served() -> bool:
+        nonlocal page
+        page = agents.metrics_page(port)
+        return agents.LATE in page
+
+    until(served, "the agent's own metrics")
+    return agents.value_of(page, agents.LATE)
 
 
 def test_a_dry_run_prints_rows_as_json_lines(tmp_path: Path) -> None:

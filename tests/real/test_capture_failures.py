@@ -30,7 +30,7 @@ from warpmeter import topics
 from warpmeter.settings import Kafka, Metrics, Scheduler, Settings, Store, Traces
 from warpmeter.store import Client
 
-pytestmark = [pytest.mark.timeout(480), pytest.mark.long]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 
 GRACE_S: Final = 12.0
 LATE_S: Final = 30.0
@@ -66,7 +66,7 @@ class Host:
         """End its agent as a crash does."""
         assert self.agent is not None
         self.agent.kill()
-        self.agent.wait(10)
+        self.agent.wait(60)
 
 
 @dataclass

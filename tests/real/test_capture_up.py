@@ -16,7 +16,7 @@ from tests.real.up import Up, up, warpmeter
 from tests.torchpython import torch_python
 from tests.wait import until
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parents[2]
 JOB = str(4_000_000 + os.getpid())
 """Nobody else's on this machine."""

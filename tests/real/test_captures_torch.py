@@ -22,7 +22,7 @@ from tests.wait import until
 from warpmeter.settings import Kafka, Settings
 
 __all__ = ["asked", "kafka", "reader", "sockets"]
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 SCRIPT = str(Path(__file__).parents[1] / "training.py")
 
 

@@ -48,8 +48,8 @@ def landed(tansu: Broker, engine: EngineServer, tmp_path_factory: pytest.TempPat
     world.flush()
     with closing(IngestProcess(world.settings, world.log)) as process:
         count = "SELECT uniqExact(partition, offset) FROM dead_letters"
-        until(lambda: world.value(count) == 11, "all letters", 40, every_s=0.2)
-        until(lambda: world.value("SELECT count() FROM host_samples") == 120, "the good ones", 40, every_s=0.2)
+        until(lambda: world.value(count) == 11, "all letters", every_s=0.2)
+        until(lambda: world.value("SELECT count() FROM host_samples") == 120, "the good ones", every_s=0.2)
         assert process.stop() == 0
     world.command("ALTER TABLE host_samples DROP CONSTRAINT version")
     world.command("CREATE OR REPLACE TABLE host_samples_judge AS host_samples ENGINE = Null")
@@ -209,7 +209,7 @@ def a_tombstone(world: World) -> str:
 def test_the_command(world: World, tmp_path: Path) -> None:
     def run(*words: str, status: int = 0) -> bytes:
         environment = world.environment(tmp_path)
-        done = subprocess.run([*COMMAND, *words], capture_output=True, timeout=100, env=environment)
+        done = subprocess.run([*COMMAND, *words], capture_output=True, timeout=200, env=environment)
         assert done.returncode == status, done.stderr.decode()
         return done.stdout
 

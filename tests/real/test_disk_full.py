@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
+from io import FileIO
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from tests.real.up import up, warpmeter
 from tests.wait import until
 from warpmeter.engine.lock import LOW_DISK_BYTES
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 NO_ROOM_YET = 75
 
 
@@ -34,11 +35,15 @@ class Disk:
     def fill(self) -> None:
         """Take all of it."""
         with (self.root / "fill").open("wb", buffering=0) as file:
-            try:
-                while file.write(bytes(1 << 20)):
-                    pass
-            except OSError:
-                assert os.statvfs(self.root).f_bavail == 0
+            until(lambda: self._is_full(file), "the disk to be full")  # whoever works on it may give some of it back
+
+    def _is_full(self, file: FileIO) -> bool:
+        try:
+            while file.write(bytes(1 << 20)):
+                pass
+        except OSError:
+            pass
+        return os.statvfs(self.root).f_bavail == 0
 
     def free(self) -> None:
         """Give it back."""
@@ -92,14 +97,14 @@ def test_the_engine_over_http(tansu: Tansu, disk: Callable[[int], Disk], topic_p
         server.kill()
         feed.good(50)
         log = tmp_path / "again.log"
-        assert spawn(data, server.port, log).wait(30) == NO_ROOM_YET
+        assert spawn(data, server.port, log).wait(120) == NO_ROOM_YET
         assert f"{data} has 0 MiB left and needs 64: make room" in log.read_text()
         small.free()
         with closing(EngineServer(data, port=server.port)):
-            table.reaches(feed.sent, process, within_s=60)
+            table.reaches(feed.sent, process)
             assert process.stop() == 0
             assert (table.rows(), table.distinct(), table.rolled_up()) == (feed.sent,) * 3
-    assert process.said().count("cannot insert") == 1
+    assert process.said().count("cannot insert now") == 1  # and a word a minute
 
 
 def test_the_engine_in_the_consumers_process(tansu: Tansu, disk: Callable[[int], Disk], topic_prefix: str) -> None:
@@ -112,14 +117,14 @@ def test_the_engine_in_the_consumers_process(tansu: Tansu, disk: Callable[[int],
     feed = Feed(inside, topic_prefix)
     with closing(IngestProcess(inside, small.root / "ingest.log")) as process:
         feed.good(50)
-        until(lambda: _settled(settings.ingest.ledger_dir, 50), "the first spans to be settled", 60)
+        until(lambda: _settled(settings.ingest.ledger_dir, 50), "the first spans to be settled")
         small.fill()
         feed.good(50)
         time.sleep(3.0)  # its log is on the full disk: nothing can be waited for
         assert process.process.poll() is None
         small.free()
         feed.good(50)
-        until(lambda: _settled(settings.ingest.ledger_dir, 150), "all to be settled", 60)
+        until(lambda: _settled(settings.ingest.ledger_dir, 150), "all to be settled")
         assert process.stop() == 0
     with closing(EngineServer(data)) as server:
         table = Table(server, topic_prefix)
@@ -149,9 +154,9 @@ def test_up_waits_for_room(disk: Callable[[int], Disk]) -> None:
             status = json.loads(done.stdout)
             return status["ingest"]["state"] == "failing" and any("0 MiB left" in each for each in status["problems"])
 
-        until(told, "status to say that the disk is full", 60)
+        until(told, "status to say that the disk is full")
         os.kill(running.parts["engine"], signal.SIGKILL)
-        until(lambda: "needs 64: make room" in running.said.read_text(), "up to say why the engine is not back", 60)
+        until(lambda: "needs 64: make room" in running.said.read_text(), "up to say why the engine is not back")
         small.free()
         await_numbers(running, 0, 400)
         said = running.said.read_text()

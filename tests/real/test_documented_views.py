@@ -7,9 +7,16 @@ from warpmeter.store import Client
 
 PAGE = Path(__file__).parents[2] / "docs" / "views.md"
 VIEWS = {
-    "hosts": "one row a host: is it there, and how is it",
+    "hosts": (
+        "one row a host: is it there, and how is it; `state` is ok, failing (a source of its agent fails, or a GPU is "
+        "gone or failing: `problems` says which and why) or silent"
+    ),
     "gpus": "one row a GPU or MIG instance with its latest values; `state` is ok, gone or silent",
-    "gpu_statuses": "the view `gpus` with `xids`, those that stand, and `status`: busy, idle, failing or gone",
+    "gpu_statuses": (
+        "the view `gpus` with `xids`, those that stand, `problems`, what somebody must look at (XIDs, memory errors "
+        "that ECC could not mend since the driver was loaded, heat, a power brake or the hardware that hold its clocks "
+        "down), and `status`: busy, idle, failing (it has problems) or gone"
+    ),
     "gpu_xids": "one row a time that a GPU reported an XID: when, how often, and whether it is over (`cleared_at`)",
     "gpu_sources": "one row a GPU and column: which source gives it, and the GPU's driver",
     "jobs": "one row a job over all its hosts and ranks; `state` is running, ended or lost",

@@ -123,7 +123,7 @@ def test_an_engine_that_could_not_put_a_part_in_place_ends_and_takes_its_rows_wh
     in_the_way = obstacle(engine)
     with pytest.raises((ClickHouseError, OSError)):
         engine.insert(3, 4)
-    assert engine.server.process.wait(30) == tokens.EXIT_AGAIN
+    assert engine.server.process.wait(120) == tokens.EXIT_AGAIN
     assert "ends, to be started again" in engine.server.log.read_text()
     in_the_way.unlink()
     engine.server = EngineServer(engine.data)
@@ -158,19 +158,19 @@ def test_a_consumer_whose_own_engine_could_not_put_a_part_in_place_ends_and_lose
     inside = replace(at.settings, store=replace(at.settings.store, dsn=f"chdb://{data}"))
     with closing(IngestProcess(inside, at.log)) as process:
         at.feed.good(20)
-        until(lambda: settled(at.settings) == 20, "the first to be settled", 60)
+        until(lambda: settled(at.settings) == 20, "the first to be settled")
         newest = max(Path(str(path)).glob("2*_*_*_*"), key=lambda part: int(part.name.split("_")[2])).name
         day, _, last, _ = newest.split("_")
         in_the_way = [Path(str(path)) / f"{day}_{number}_{number}_0" for number in range(int(last) + 1, int(last) + 4)]
         for each in in_the_way:
             each.touch()
         at.feed.good(100)
-        assert process.ended(60) == tokens.EXIT_AGAIN
+        assert process.ended(120) == tokens.EXIT_AGAIN
         assert "ends, to be started again" in process.said()
     for each in in_the_way:
         each.unlink()
     with closing(IngestProcess(inside, at.log)) as process:
-        until(lambda: settled(at.settings) == 120, "all to be settled", 60)
+        until(lambda: settled(at.settings) == 120, "all to be settled")
         assert process.stop() == 0
     with closing(EngineServer(data)) as server:
         at.table = Table(server, topic_prefix)

@@ -25,7 +25,7 @@ from tests.real import agents
 from tests.real.up import warpmeter
 from tests.wait import until
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(480)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 MIB = 1 << 20
 HOST = "gpu01"
 PERIOD_S = 0.25

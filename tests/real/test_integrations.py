@@ -61,7 +61,7 @@ def filled(bootstrap_servers: str, prefix: str) -> Kafka:
     topics.ensure(kafka, [GPU])
     producer: Producer = bus.producer(kafka, {"enable.idempotence": False})
     producer.produce(GPU.full_name(prefix), message(), b"gpu-01")
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     return kafka
 
 
@@ -108,7 +108,7 @@ def test_kcat_and_protoc(on_broker: Kafka, broker: Broker) -> None:
     script = block("kcat", on_broker)
     if broker.name == "tansu" and "librdkafka 2.0" in subprocess.check_output(["kcat", "-V"], text=True):
         script = script.replace("kcat ", f"kcat {OLD_KCAT} ")
-    told = subprocess.check_output(["sh", "-ec", script], cwd=ROOT, text=True, timeout=60)
+    told = subprocess.check_output(["sh", "-ec", script], cwd=ROOT, text=True, timeout=180)
     assert f'topic "{GPU.full_name(on_broker.topic_prefix)}" with 1 partitions' in told
     assert told.count("rows {") == 3
     assert "power_deciwatts: 7003" in told
@@ -175,7 +175,7 @@ def test_clickhouse_reads_a_message_by_the_columns_and_settings_of_its_kafka_eng
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     assert told.stdout.splitlines() == [

@@ -123,3 +123,11 @@ def test_it_may_be_applied_again_when_it_stopped_half_way(embedded: Store, upgra
     for statement in migrate.render(migrate.migrations()[3], embedded):
         upgraded.command(statement)
     assert stored(upgraded) == before
+
+
+def test_memory_errors_stay_known_between_the_samples_that_have_them(upgraded: Client) -> None:
+    known = "SELECT gpu, ecc_uncorrected_errors FROM gpus ORDER BY gpu"
+    assert ask(upgraded, known) == [(0, None), (1, None)]  # of rows from before nothing is known
+    land(upgraded, "gpu-samples", gpus(40, ecc_uncorrected_errors=3), token(20, 29))
+    land(upgraded, "gpu-samples", gpus(50), token(30, 39))
+    assert ask(upgraded, known) == [(0, 3), (1, 3)]

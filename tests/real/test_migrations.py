@@ -155,7 +155,7 @@ def test_another_at_work_is_refused_in_the_end_and_a_dead_ones_lock_is_not(
 def test_of_four_at_once_on_a_fresh_database_one_migrates_and_the_others_find_nothing_to_do(
     empty: Store, admin: Client
 ) -> None:
-    together = Barrier(4, timeout=30)
+    together = Barrier(4, timeout=120)
 
     def one_of_four(_: int) -> int:
         planned: list[str] = []

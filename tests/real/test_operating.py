@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -23,9 +23,9 @@ from warpmeter.cli import doctor
 from warpmeter.consumers import status
 from warpmeter.settings import Kafka, Log, Metrics, Settings
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
-SLOW_S: Final = 60.0
+SLOW_S: Final = 90.0
 
 
 @pytest.fixture(scope="module")
@@ -102,11 +102,12 @@ def test_a_partition_of_nothing_but_rejects_is_not_behind(
 ) -> None:
     at = make_bench(kafka, engine, topic_prefix, tmp_path, partitions=1)
 
-    def lag() -> int:
+    def lag() -> int | list[str]:
+        """How far it is behind, or why that is not known at the moment."""
         problems: list[str] = []
         rows = status.lag(at.settings, problems)
-        assert not problems
-        return next(int(row["lag_messages"]) for row in rows if row["topic"] == GPUS.full_name(topic_prefix))
+        name = GPUS.full_name(topic_prefix)
+        return problems or next(int(row["lag_messages"]) for row in rows if row["topic"] == name)
 
     for _ in range(3):
         at.feed.raw(b"\xff")
@@ -119,13 +120,19 @@ def test_a_partition_of_nothing_but_rejects_is_not_behind(
 
 
 def test_a_broker_that_is_away_is_said_in_the_same_words_everywhere(engine: EngineServer, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        where = f"127.0.0.1:{free.getsockname()[1]}"
-    settings = replace(Settings(), kafka=Kafka(where), store=replace(Settings().store, dsn=engine_dsn(engine)))
-    assert f"cannot reach Kafka at {where}" in doctor.broker(settings).seen
-    for words in (("status",), ("topics",)):
-        assert f"cannot reach Kafka at {where}" in command(settings, tmp_path, *words).stderr, words
+    with nobody() as where:
+        settings = replace(Settings(), kafka=Kafka(where), store=replace(Settings().store, dsn=engine_dsn(engine)))
+        assert f"cannot reach Kafka at {where}" in doctor.broker(settings).seen
+        for words in (("status",), ("topics",)):
+            assert f"cannot reach Kafka at {where}" in command(settings, tmp_path, *words).stderr, words
+
+
+@contextmanager
+def nobody() -> Iterator[str]:
+    """An address at which nobody listens, and nobody else can meanwhile: its port is held."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{held.getsockname()[1]}"
 
 
 def engine_dsn(engine: EngineServer) -> str:
@@ -143,22 +150,20 @@ def test_one_copy_on_three_brokers_is_a_warning_and_on_one_is_said(
     found = doctor.topic_table(one)
     assert found.verdict == "ok"
     assert "one copy of every message" in found.seen
+    until(lambda: doctor.topic_table(three).verdict == "warning", "every node to know the topics", SLOW_S)
     found = doctor.topic_table(three)
-    assert found.verdict == "warning"
     assert "on a cluster of 3 brokers" in found.seen
     said = command(three, tmp_path, "topics")
     assert (said.returncode, "on a cluster of 3 brokers" in said.stderr) == (0, True), said.stderr
 
 
 def test_every_line_of_ingest_is_json_also_those_of_the_kafka_client(engine: EngineServer, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        kafka = Kafka(f"127.0.0.1:{free.getsockname()[1]}")
-    settings = replace(
-        Settings(), kafka=kafka, log=Log(format="json"), metrics=Metrics(ingest_port=0),
-        store=replace(Settings().store, dsn=engine_dsn(engine)),
-    )  # fmt: skip
-    with closing(IngestProcess(settings, tmp_path / "log")) as process:
+    with ExitStack() as stack:
+        settings = replace(
+            Settings(), kafka=Kafka(stack.enter_context(nobody())), log=Log(format="json"),
+            metrics=Metrics(ingest_port=0), store=replace(Settings().store, dsn=engine_dsn(engine)),
+        )  # fmt: skip
+        process = stack.enter_context(closing(IngestProcess(settings, tmp_path / "log")))
         until(lambda: "Connection refused" in process.said(), "the client to complain", SLOW_S)
         process.stop(20)
         lines = [json.loads(line) for line in process.said().splitlines()]

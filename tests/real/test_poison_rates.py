@@ -62,7 +62,7 @@ def mixed(at: Bench, places: range, bad: set[int]) -> set[int]:
     return bad
 
 
-def complete(at: Bench, bad: set[int], process: IngestProcess, within_s: float = 60) -> None:
+def complete(at: Bench, bad: set[int], process: IngestProcess, within_s: float = 120) -> None:
     """Good ones once, bad ones once in the dead letters, in the end."""
     at.table.reaches(at.feed.sent, process, within_s=within_s)
     await_letters(at, {str(place): (0, place) for place in bad}, process)
@@ -86,7 +86,7 @@ def test_all_bad_halts_and_after_the_budget_is_raised_all_is_accounted_for(on_ta
     bad = mixed(at, range(150), set(range(110)))
     for starts in (1, 2):  # each start counts anew, so a supervisor that ignores status 78 lets some through each time
         with closing(at.start()) as process:
-            assert process.ended(60) == HALTED
+            assert process.ended(120) == HALTED
             assert "of the last 1000 messages" in process.said()
             assert "were refused, more than 5%" in process.said()
             assert "The last reason: " in process.said()
@@ -106,7 +106,7 @@ def test_exactly_the_budget_passes_over_batches_and_one_more_halts(on_tansu: Ben
         mixed(at, range(1001, 1002), {1001})
         await_letters(at, {"the 1,001st, as the first has left the window": (0, 1001)}, process)
         mixed(at, range(1002, 1004), {1003})
-        assert process.ended(60) == HALTED
+        assert process.ended(120) == HALTED
         assert "51 of the last 1000 messages" in process.said()
 
 
@@ -114,11 +114,11 @@ def test_more_rejects_than_a_commit_holds_go_in_parts_and_a_kill_doubles_none(at
     rng = random.Random(8)
     bad = mixed(at, range(4000), {place for place in range(1, 4000, 2) if rng.random() < 0.8})
     with closing(at.start(reject_share=1.0, settle_after_s=1e9, batch_age_s=1.0)) as process:
-        until(lambda: len(lettered(at)) > 100, "the first letters", within_s=60)
+        until(lambda: len(lettered(at)) > 100, "the first letters", within_s=120)
         process.kill()
     with closing(at.start(reject_share=1.0)) as process:
         complete(at, bad, process)
-        until(lambda: status.pending(at.settings) == [], "all to be settled", within_s=60)
+        until(lambda: status.pending(at.settings) == [], "all to be settled", within_s=120)
         assert process.stop() == 0
     at.spans_meet()
     name = GPUS.full_name(at.settings.kafka.topic_prefix)
@@ -135,7 +135,7 @@ def test_kills_between_letters_and_settle_leave_one_letter_each(at: Bench) -> No
         mixed(at, range(start, start + 200), bad)
         before = len(lettered(at))
         with closing(at.start(settle_after_s=1e9, batch_age_s=0.1, reject_share=1.0)) as process:
-            until(lambda before=before: len(lettered(at)) > before, "letters", within_s=60)  # type: ignore[misc]
+            until(lambda before=before: len(lettered(at)) > before, "letters", within_s=120)  # type: ignore[misc]
             process.kill()
     with closing(at.start(reject_share=1.0)) as process:
         complete(at, bad, process.ready())

@@ -27,7 +27,7 @@ from warpmeter.consumers.replay.hours import HOUR_S, said, widened
 from warpmeter.consumers.sink.clickhouse import ONE_BLOCK
 from warpmeter.settings import Settings
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_ingest_that_is_started_meanwhile_waits_for_its_end(world: World) -> Non
         assert f"{world.settings.kafka.topic_prefix}.{HOSTS}" in taken(starting.taken)
         replayed = f"{world.settings.kafka.topic_prefix}.{GPUS}"
         assert replayed not in taken(starting.taken)
-        until(lambda: replayed in taken(process.said()), "the replayed topic", 40)
+        until(lambda: replayed in taken(process.said()), "the replayed topic")
         assert process.stop() == 0
 
 
@@ -147,7 +147,7 @@ def test_kill_9_of_the_command_at_any_line_and_the_same_again(world: World, tmp_
         assert process.stderr is not None
         assert any(each.startswith(line) for each in process.stderr), "it ended before"
         process.kill()
-    done = subprocess.run(command, capture_output=True, timeout=100, env=world.environment(tmp_path))
+    done = subprocess.run(command, capture_output=True, timeout=200, env=world.environment(tmp_path))
     assert done.returncode == 0, done.stderr
 
 
@@ -167,9 +167,9 @@ def test_what_the_topic_lost_by_retention_is_told_before_anything_is_read(own: W
 def test_a_declared_span_is_ended_by_the_replay_and_a_moved_offset_is_refused(own: World) -> None:
     with closing(IngestProcess(replace_settle(own), own.log)) as process:
         own.send(3)
-        until(lambda: own.value("SELECT count() FROM gpu_samples") == own.sent * 4, "all to land", 40)
+        until(lambda: own.value("SELECT count() FROM gpu_samples") == own.sent * 4, "all to land")
         process.kill()
-    until(lambda: status.members(own.settings) == 0, "the killed one to be forgotten", 40)
+    until(lambda: status.members(own.settings) == 0, "the killed one to be forgotten")
     assert status.pending(own.settings)
     assert own.replay(GPUS).done
     assert f"{own.settings.kafka.topic_prefix}.{GPUS}" not in pending_topics(own)
@@ -202,7 +202,7 @@ def test_into_an_engine_in_the_commands_own_process(kafka: Broker, tmp_path: Pat
     environment = {**world.environment(tmp_path), "WARPMETER_STORE__DSN": f"chdb://{data}"}
     words = ["--topic", GPUS, "--from", said(world.start), "--to", said(world.start + 2 * HOUR_S), "--yes", "--json"]
     done = subprocess.run(
-        [sys.executable, "-m", "warpmeter", "replay", *words], capture_output=True, timeout=100, env=environment
+        [sys.executable, "-m", "warpmeter", "replay", *words], capture_output=True, timeout=200, env=environment
     )
     assert done.returncode == 0, done.stderr
     assert [outcome["done"] for outcome in json.loads(done.stdout)] == [True]

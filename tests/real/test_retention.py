@@ -10,7 +10,7 @@ from tests.wait import until
 from warpmeter.settings import Settings
 
 __all__ = ["asked", "kafka", "sockets"]
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_an_agent_removes_traces_that_are_too_old(asked: Settings, tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_it_says_that_nothing_registered_and_that_no_agent_is_there(tmp_path: Pa
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_real_pytorch_registers(host: Host, tmp_path: Path) -> None:
     with (tmp_path / "said").open("w") as said:
         process = start([torch_python(), str(ROOT / "tests" / "training.py"), "200"], host.sockets, said)

@@ -19,7 +19,7 @@ from warpmeter.scheduler.analyst import Analyst
 from warpmeter.scheduler.capture import Analyse
 from warpmeter.settings import Log, Scheduler, Settings
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def analysed(settings: Settings, wanted: Analyse) -> list[Event]:
         return len(said) == len(wanted.traces)
 
     analyst.analyse(wanted)
-    until(done, "the analysis", 100)
+    until(done, "the analysis", 200)
     assert not list(settings.scheduler.data.iterdir()), "nothing is left of it"
     return said
 

@@ -33,7 +33,7 @@ from tests.unit.fakesys import FakeSys, write
 from tests.wait import until
 from warpmeter.settings import Scrape
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 PERIOD_S = 0.25
 SCRAPE_PERIOD_S = 0.5

@@ -29,7 +29,7 @@ from warpmeter.consumers.span import Span
 from warpmeter.schemas.generated import gpu_samples_pb2
 from warpmeter.settings import Settings, Store
 
-pytestmark = pytest.mark.timeout(200)
+pytestmark = pytest.mark.timeout(600)
 NAME: Final = "warpmeter.gpu-samples"
 LIFE: Final = "3f0c9f0e-4c1c-4d7a-9d65-0b5a0f3c2f11"
 
@@ -58,7 +58,7 @@ def status(at: Bench) -> tuple[dict[str, Any], float]:
     begun = time.monotonic()
     line = warpmeter("status", "--json", "--data", str(at.log.parent / "no-up"))
     done = subprocess.run(
-        line, env={**os.environ, **_environment(at.settings)}, capture_output=True, text=True, timeout=60
+        line, env={**os.environ, **_environment(at.settings)}, capture_output=True, text=True, timeout=180
     )
     assert done.returncode in (0, 1), done.stderr
     assert "Traceback" not in done.stderr
@@ -101,7 +101,7 @@ def test_what_passes_pauses_ingest_and_all_lands_once_after_it(
         Fault.BAD_GATEWAY: "HTTP 502 by something before ClickHouse: BAD_GATEWAY",
         Fault.NO_MEMORY: "MEMORY_LIMIT_EXCEEDED",
     }
-    with closing(at.start(session_timeout_s=4.0)) as process:  # a busy machine alone must not end it
+    with closing(at.start(session_timeout_s=20.0)) as process:  # a busy machine alone must not end it
         at.feed.good(20)
         at.table.reaches(at.feed.sent, process.ready())
         for fault, cause in causes.items():
@@ -109,6 +109,7 @@ def test_what_passes_pauses_ingest_and_all_lands_once_after_it(
             _fed_while_refused(at, process, cause)
             gateway.fault = Fault.NONE
             at.table.reaches(at.feed.sent, process)
+            _insert_again(process)
         do(engine, "SYSTEM STOP MERGES gpu_samples", f"ALTER TABLE gpu_samples MODIFY SETTING {PARTS}")
         try:
             _fed_while_refused(at, process, "Too many parts")
@@ -120,7 +121,7 @@ def test_what_passes_pauses_ingest_and_all_lands_once_after_it(
         said = process.said()
         assert said.count("partitions taken") == 1
         assert "partitions given up" not in said
-        assert said.count("cannot insert") == len(causes) + 1, said
+        assert said.count("cannot insert now") == len(causes) + 1, said
         until(lambda: _health(at) == [("failed", len(causes) + 1), ("ok", len(causes) + 1)], "the health rows")
         assert process.stop() == 0
     at.once()
@@ -137,6 +138,12 @@ def _fed_while_refused(at: Bench, process: IngestProcess, cause: str) -> None:
     last = [line for line in process.said().splitlines() if "cannot insert now" in line][-1]
     assert "gpu_samples" in json.loads(last)["why"]
     assert cause in json.loads(last)["why"]
+
+
+def _insert_again(process: IngestProcess) -> None:
+    """Wait until it knows that the fault is over: rows are in before their reply, and with a lost one long before."""
+    failed = process.said().count("cannot insert now")
+    until(lambda: process.said().count("inserting again") == failed, "the end of the fault to be known")
 
 
 def _health(at: Bench) -> list[tuple[Any, ...]]:
@@ -338,7 +345,7 @@ def test_inserts_of_thirty_seconds_keep_the_group_and_the_memory(
 ) -> None:
     at = bench_behind(kafka, engine, topic_prefix, tmp_path, engine.port)
     slow = " + ".join(f"sleep({3 - number / 100})" for number in range(10))
-    with closing(at.start(budget_bytes=2 << 20, batch_bytes=1 << 20, session_timeout_s=6.0)) as process:
+    with closing(at.start(budget_bytes=2 << 20, batch_bytes=1 << 20, session_timeout_s=15.0)) as process:
         at.feed.good(20)
         at.table.reaches(at.feed.sent, process.ready())
         do(engine, "CREATE TABLE slow (x UInt8) ENGINE = MergeTree ORDER BY x")
@@ -353,7 +360,7 @@ def test_inserts_of_thirty_seconds_keep_the_group_and_the_memory(
             do(engine, "DROP VIEW slow_mv SYNC")
             assert report["pending"]
             assert not [why for why in report["problems"] if "nobody ingests" in why]
-            at.table.reaches(at.feed.sent, process, within_s=90)
+            at.table.reaches(at.feed.sent, process, within_s=240)
             assert psutil.Process(process.process.pid).memory_info().rss - before < 128 << 20
         finally:
             do(engine, "DROP VIEW IF EXISTS slow_mv SYNC", "DROP TABLE slow SYNC")

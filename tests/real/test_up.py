@@ -135,7 +135,9 @@ def test_a_python_process_of_a_shell_is_a_job_while_it_runs(running: Up) -> None
         assert BUSY.splitlines()[1] in said
         assert state == "running"
         assert 100 << 20 <= rss <= child.memory_info().rss * 1.2
-        until(lambda: used.agrees(running.query(mine)[0][1]), "its cores to be those that it used", 100, every_s=1)
+        until(
+            lambda: used.agrees(running.query(mine)[0][1] or 0.0), "its cores to be those that it used", 100, every_s=1
+        )
         child.kill()
         until(lambda: running.query(mine)[0][3] == "ended", "its end", 100)
     finally:

@@ -122,6 +122,35 @@ def test_hosts_are_ok_failing_or_silent(tables: Client) -> None:
     ) == [(64, 0.125, 1 << 30, 1.5, pytest.approx(0.3), pytest.approx(150.0))]
 
 
+def test_a_gpu_that_is_harmed_fails_and_so_does_its_host(tables: Client) -> None:
+    busy: dict[str, Any] = {"gpu_util_permille": 900}
+    hot, limited, braked = 0x60, 0x4 | 0x1, 0x8 | 0x80
+    slow = {"hot": hot, "limited": limited, "braked": braked, "errors": 0, "mended": 0, "xid": 0}
+    land(tables, "gpu-samples", [gpu(NOW - 1, name, throttle_reasons=bits, **busy) for name, bits in slow.items()])
+    known = {"errors": (0, 2), "mended": (2, 0)}  # read each 10 s: what is known is older than the latest sample
+    for age, at in ((30, 0), (5, 1)):
+        errors = {name: counts[at] for name, counts in known.items()}
+        land(tables, "gpu-samples", [gpu(NOW - age, name, ecc_uncorrected_errors=n) for name, n in errors.items()])
+    xid = {"host": "xid", "ts": NOW - 60, "gpu": 0, "uuid": "GPU-xid0", "kind": "xid", "code": 79}
+    land(tables, "gpu-events", [row("gpu-events", **xid, state="raised")])
+    told = {
+        "braked": ["hw_slowdown", "hw_power_brake_slowdown"],
+        "errors": ["2 uncorrectable memory errors"],
+        "hot": ["sw_thermal_slowdown", "hw_thermal_slowdown"],
+        "limited": [],  # by its power limit, as is usual
+        "mended": [],  # the driver was loaded anew
+        "xid": ["XID 79"],
+    }
+    states = {name: "failing" if problems else "busy" for name, problems in told.items()}
+    assert ask(tables, "SELECT host, status, problems FROM gpu_statuses ORDER BY host") == [
+        (name, states[name], problems) for name, problems in told.items()
+    ]
+    assert ask(tables, "SELECT host, state, problems FROM hosts ORDER BY host") == [
+        (name, "failing" if problems else "ok", sorted(f"GPU 0: {each}" for each in problems))
+        for name, problems in told.items()
+    ]
+
+
 # --- jobs --------------------------------------------------------------------------------------------------------
 
 

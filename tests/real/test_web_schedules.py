@@ -23,7 +23,7 @@ from warpmeter.settings import Metrics, Schedule, Scheduler
 from warpmeter.web.api.schedules import TOPIC
 from warpmeter.web.app import api_app
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 FIXED = Schedule("fixed", cron="0 3 * * *", hosts=("gpu01",), duration_ms=500)
 
 

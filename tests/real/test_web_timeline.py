@@ -18,7 +18,7 @@ from warpmeter.settings import Settings, Store
 from warpmeter.store import Client
 from warpmeter.web.traces import timelines
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 Row = dict[str, Any]
 MANY = 60_000

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.timeout(1200)
 
 
 def run(*line: str | Path, cwd: Path) -> str:
     """Its stdout, from `cwd`, without this checkout on the path."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(line, cwd=cwd, env=environment, capture_output=True, text=True, timeout=110)
+    done = subprocess.run(line, cwd=cwd, env=environment, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

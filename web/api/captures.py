@@ -77,6 +77,14 @@ Size = Annotated[str, Field(max_length=20), AfterValidator(_size)]
 Text = Annotated[str, Field(max_length=500), AfterValidator(_printable)]
 Count = Annotated[int, Field(ge=0, le=MOST)]
 Pid = Annotated[int, Field(ge=1, le=MOST)]
+Hosts = Annotated[list[Text], Field(max_length=10_000, description="On these hosts.", examples=[[]])]
+Limit = Annotated[Count, Field(description="Processes in all; 0: no limit.", examples=[0])]
+Iterations = Annotated[Count, Field(description="Optimizer steps to trace, in place of a duration.", examples=[0])]
+Shapes = Annotated[bool, Field(description="Shapes of the inputs of operators.")]
+Memory = Annotated[bool, Field(description="Allocations; over a duration only.")]
+Stacks = Annotated[bool, Field(description="Python calls: the costliest.")]
+Flops = Annotated[bool, Field(description="Operations of operators.")]
+Modules = Annotated[bool, Field(description="Calls of nn.Module.")]
 
 
 class New(BaseModel):
@@ -85,7 +93,7 @@ class New(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     job_id: Text = Field("", description="The processes of this job, on all its hosts.", examples=["4711"])
-    hosts: list[Text] = Field([], max_length=10_000, description="On these hosts.", examples=[[]])
+    hosts: Hosts = []
     pids: list[Pid] = Field(
         [], max_length=10_000, description="These processes, and what they started; of one host.", examples=[[]]
     )
@@ -94,21 +102,21 @@ class New(BaseModel):
         "", max_length=100, pattern=rf"^$|{NAME}",
         description="A name made by the caller, so that asking twice asks once; by default by the time.", examples=[""],
     )  # fmt: skip
-    process_limit: Count = Field(0, description="Processes in all; 0: no limit.", examples=[0])
+    process_limit: Limit = 0
     duration: Length = Field(
         "", description="How long to trace: 500ms (the default), 2s; or give iterations.", examples=["2s"]
     )
-    iterations: Count = Field(0, description="Optimizer steps to trace, in place of a duration.", examples=[0])
+    iterations: Iterations = 0
     iteration_roundup: Count = Field(
         0, description="Begin at a multiple of so many steps; 0: the scheduler chooses.", examples=[0]
     )
     warmup: Length = Field("", description="Warm-up of a duration; 5s by default.", examples=["5s"])
     warmup_iterations: Count = Field(0, description="Warm-up of iterations.", examples=[0])
-    shapes: bool = Field(False, description="Shapes of the inputs of operators.")
-    memory: bool = Field(False, description="Allocations; over a duration only.")
-    stacks: bool = Field(False, description="Python calls: the costliest.")
-    flops: bool = Field(False, description="Operations of operators.")
-    modules: bool = Field(False, description="Calls of nn.Module.")
+    shapes: Shapes = False
+    memory: Memory = False
+    stacks: Stacks = False
+    flops: Flops = False
+    modules: Modules = False
     mode: Literal["trace", "continuous"] = Field(
         "trace", description="`count` times, or every `interval` until it is detached."
     )

@@ -12,7 +12,21 @@ from warpmeter.captures import amounts, schedules
 from warpmeter.captures.asking import NotTakenError
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Schedule
-from warpmeter.web.api.captures import AWAY, Count, Known, Length, Text
+from warpmeter.web.api.captures import (
+    AWAY,
+    Count,
+    Flops,
+    Hosts,
+    Iterations,
+    Known,
+    Length,
+    Limit,
+    Memory,
+    Modules,
+    Shapes,
+    Stacks,
+    Text,
+)
 from warpmeter.web.request.access import Operator
 from warpmeter.web.request.context import Asking
 from warpmeter.web.request.times import missing
@@ -38,17 +52,17 @@ class New(BaseModel):
     jitter: Length = Field("", description="Each run is later by up to so much.", examples=["30s"])
     late: Length = Field(LATE, description="A missed run is made up for within so much.", examples=[LATE])
     job_id: Text = Field("", description="The processes of this job.", examples=["4711"])
-    hosts: list[Text] = Field([], max_length=10_000, description="On these hosts.", examples=[[]])
+    hosts: Hosts = []
     where: Text = Field("", description="Of jobs that a condition on the view jobs means.", examples=["user = 'ann'"])
-    process_limit: Count = Field(0, description="Processes in all; 0: no limit.", examples=[0])
+    process_limit: Limit = 0
     duration: Length = Field("", description="How long to trace: 500ms (the default), 2s; or give iterations.")
-    iterations: Count = Field(0, description="Optimizer steps to trace, in place of a duration.", examples=[0])
+    iterations: Iterations = 0
     count: Count = Field(1, description="Traces of a run.", examples=[1])
-    shapes: bool = Field(False, description="Shapes of the inputs of operators.")
-    memory: bool = Field(False, description="Allocations; over a duration only.")
-    stacks: bool = Field(False, description="Python calls: the costliest.")
-    flops: bool = Field(False, description="Operations of operators.")
-    modules: bool = Field(False, description="Calls of nn.Module.")
+    shapes: Shapes = False
+    memory: Memory = False
+    stacks: Stacks = False
+    flops: Flops = False
+    modules: Modules = False
 
 
 class Held(BaseModel):

@@ -35,6 +35,16 @@ Since = Annotated[int, Query(ge=0, le=MOST_NS, description="Start, nanoseconds f
 Until = Annotated[int, Query(ge=1, le=MOST_NS, description="End, nanoseconds from the first event of the trace.")]
 
 
+def between(since_ns: Since = 0, until_ns: Until = 1_000_000_000) -> tuple[int, int]:
+    """The stretch that a request is about. Raises 422 where it ends before it begins."""
+    if until_ns <= since_ns:
+        raise invalid("until_ns", f"until_ns ({until_ns}) is not after since_ns ({since_ns})", until_ns)
+    return since_ns, until_ns
+
+
+Stretch = Annotated[tuple[int, int], Depends(between)]
+
+
 def of(
     reads: Asking,
     capture: str,
@@ -122,16 +132,14 @@ def timeline(
     reads: Asking,
     shown: Trace,
     request: Request,
-    since_ns: Since = 0,
-    until_ns: Until = 1_000_000_000,
+    span: Stretch,
     width: Annotated[int, Query(ge=1, le=8192, description="Pixels that show the stretch.")] = 1024,
 ) -> Response:
     """What is drawn of a stretch: events that are longer than a pixel, and the shorter ones merged by pixel."""
-    _in_order(since_ns, until_ns)
 
     def answer() -> bytes:
-        wanted = timelines.bucket_ns(since_ns, until_ns, width)
-        bucket, count, events = timelines.rectangles(reads, shown, since_ns, until_ns, wanted)
+        wanted = timelines.bucket_ns(*span, width)
+        bucket, count, events = timelines.rectangles(reads, shown, *span, wanted)
         return joined(bucket_ns=b"%d" % bucket, count=b"%d" % count, events=events)
 
     return _kept(request, shown, answer)
@@ -142,12 +150,11 @@ def stretch(
     reads: Asking,
     shown: Trace,
     request: Request,
-    since_ns: Since = 0,
-    until_ns: Until = 1_000_000_000,
+    span: Stretch,
     top: Annotated[int, Query(ge=1, le=5000)] = 200,
 ) -> Response:
     """What ran in a stretch, by lane and name: events and their time within it, as columns."""
-    _in_order(since_ns, until_ns)
+    since_ns, until_ns = span
     about = {**shown.parameters(), "since_ns": since_ns, "until_ns": until_ns, "top": top}
     return _kept(request, shown, lambda: reads.json("timeline_range", **about))
 
@@ -224,11 +231,6 @@ def one(
         return found.model_dump_json().encode()
 
     return _kept(request, shown, answer)
-
-
-def _in_order(since_ns: int, until_ns: int) -> None:
-    if until_ns <= since_ns:
-        raise invalid("until_ns", f"until_ns ({until_ns}) is not after since_ns ({since_ns})", until_ns)
 
 
 def _kept(request: Request, shown: Shown, answer: Any, keep: str | None = None) -> Response:

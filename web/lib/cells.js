@@ -67,7 +67,7 @@ const KINDS = {
   time: (value) => node("span", value ? instant(Date.parse(value)) : "–"),
   ago: (value) => node("span", value ? ago(Date.parse(value)) : "–", { title: value ? instant(Date.parse(value)) : "" }),
   duration: (value) => node("span", duration(value)),
-  state: (value, _, row) => tag(value ?? "–", row.why ?? ""),
+  state: (value, _, row) => tag(value ?? "–", row.why || (row.problems ?? []).join("\n")),
   spark: (value) => spark(value),
   host: hosts,
   job,

@@ -35,6 +35,9 @@ def print_welcome(asked: Plan) -> None:
         out.print(f"  {name:<6} {value}", highlight=False, soft_wrap=True, markup=False)
     out.print(f'  try    {command_name()} sql{option} "{FIRST_QUERY}"', highlight=False, soft_wrap=True, markup=False)
     out.print(f"         {command_name()} status{option}", highlight=False, soft_wrap=True, markup=False)
+    if asked.demo:
+        late = "until it is in, its hosts look silent and its jobs ended"
+        out.print(f"The fleet's last hour comes first: {late}.", highlight=False, soft_wrap=True)
     out.print("Ctrl-C stops.", highlight=False)
     if asked.web:
         out.print(f"  look   {settings.web.address}", highlight=False, soft_wrap=True, markup=False)
