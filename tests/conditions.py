@@ -16,7 +16,7 @@ TAKEN: Final = (
     "multiIf(gpus > 1, 'a', name = 'b', 'c', 'd') = 'a'",
     "CASE user WHEN 'ann' THEN 1 WHEN 'bob' THEN 2 END IS NOT NULL", "dateDiff(day, started_at, now()) > 2 DIV 1",
     "and(gpus > 1, NOT like(name, 'a%')) OR NOT NOT (day(started_at) = 1) AND mod(gpus, 2) = 1 mod 2",
-    "name NOT LIKE 'x'", "started_at + INTERVAL (gpus + 1) DAY < now() AND TRUE",
+    "name NOT LIKE 'x'", "started_at + INTERVAL gpus DAY < now() AND TRUE",
     "NOT(name IN ('a', 'b')) AND gpus NOT BETWEEN 1 AND 2",
 )  # fmt: skip
 """Conditions that say what jobs are like."""
@@ -45,3 +45,25 @@ def spoilt(draw: st.DrawFn) -> str:
         padding = draw(st.sampled_from(("", " ")))
         text = text[:start] + padding + part + padding + text[end:]
     return text
+
+
+@st.composite
+def reworded(draw: st.DrawFn) -> str:
+    """A condition of words that all are known, in an order in which some may be something else."""
+    words = draw(st.sampled_from(TAKEN)).split(" ")
+    for parts in draw(st.lists(st.lists(st.sampled_from(sorted(_OWN)), max_size=3), max_size=2)):
+        at = draw(st.integers(0, len(words)))
+        words[at : at + draw(st.integers(0, 3))] = parts
+    return " ".join(words)
+
+
+_OWN: Final = {word for each in TAKEN for word in each.split(" ")} | {
+    "(",
+    ")",
+    "IN (",
+    "LIKE (",
+    "DAY",
+    "END",
+    "*",
+    "->",
+}

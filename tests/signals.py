@@ -10,7 +10,11 @@ from typing import Any, Final
 from tests.wait import until
 
 SLACK_S: Final = 10.0
-"""What a machine that is slow or busy may add to the time that a part promises for its stop."""
+"""What a machine that is slow or busy may add to the time that a part promises for its stop.
+
+It is in seconds for want of a better measure: a stop happens once, with nothing beside it in the same run to hold it
+against, and CPU time leaves out what is waited for, which is what may go wrong.
+"""
 
 
 def tell(process: subprocess.Popen[Any], number: int = signal.SIGTERM, within_s: float = 60.0) -> None:

@@ -41,6 +41,8 @@ def _land(client: Client) -> None:
     land(client, "host-samples", [row("host-samples", **stamp, cpu_util_permille=300)])
     told = {"source": "gpu", "subject": "", "state": "unsupported", "why": "no NVIDIA driver"}
     land(client, "source-health", [row("source-health", **stamp, **told)])
+    denied = {**stamp, "period_ms": 600_000, "source": "perf", "subject": "", "state": "denied", "why": "no right"}
+    land(client, "source-health", [row("source-health", **denied)])
     land(client, "host-samples", [row("host-samples", **{**stamp, "host": host}) for host in STRANGE])
     wish = {"action": "start", "requested_by": "ann", "mode": "trace", "count": 1, "duration_ms": 500}
     asked = row("capture-requests", capture_id="long", ts=float(world.until), job_id="j" * 300, **wish)
@@ -176,6 +178,13 @@ def test_the_overview_shows_the_fleet(tab: Visit) -> None:
     tab.page.wait_for_function(
         "[...document.querySelectorAll('.wm-spark path')].some((each) => each.getAttribute('d'))"
     )
+
+
+def test_the_state_of_a_host_says_which_problems_it_has(tab: Visit) -> None:
+    tab.page.goto(f"{tab.home}/?hosts.search={BARE}")
+    drawn(tab.page)
+    state = tab.page.get_by_role("region", name="Hosts").locator(".ag-row .wm-tag")
+    expect(state).to_have_attribute("title", "perf: denied")
 
 
 def test_a_link_reproduces_the_view(tab: Visit) -> None:
@@ -354,7 +363,6 @@ def test_a_job_opened_while_the_store_is_away_takes_its_own_time_once_that_is_kn
     assert "since=" not in tab.page.url
     tab.page.unroute_all()
     tab.page.wait_for_url("**since=20*")
-    drawn(tab.page)
     expect(tab.page.get_by_role("region", name="Ranks side by side")).to_contain_text("ant")
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, settings
 
-from tests.conditions import TAKEN, spoilt
+from tests.conditions import TAKEN, reworded, spoilt
 from tests.engine import EngineServer
 from tests.ingest_process import migrated, store_settings
 from tests.tables import land, row
@@ -119,8 +119,8 @@ def test_what_is_taken_the_store_reads_as_we_do(store: Store) -> None:
     read = dict.fromkeys(("taken", "sound"), 0)
     with closing(connect(store)) as client:
 
-        @settings(max_examples=1000)
-        @given(spoilt())
+        @settings(max_examples=2000)
+        @given(spoilt() | reworded())
         def search(where: str) -> None:
             if not objection(where):
                 read["taken"] += 1

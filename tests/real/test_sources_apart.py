@@ -12,12 +12,13 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
 from pathlib import Path
+from statistics import median_low
 from typing import Any
 
 import pynvml
@@ -43,6 +44,12 @@ WATCHED_S = 2.5
 LATE_S = 1.5
 """Asserted: what a loaded machine may add; it skips ticks then, too. On a quiet one no tick of another source is 0.1 s
 late, or missing. Whoever waits for the one in trouble has no tick for as long as it is watched."""
+IN_A_ROW = 2
+"""Ticks that a source may miss in a row while the middle one of the others has them, which tells less of the machine:
+each has a thread of its own and reads little, so a busy machine keeps them all waiting, and who waits for another is
+alone in it. Beside two to eight busy loops on two CPUs it was one at most. Those that scrape wait for servers of this
+test, and are held to LATE_S alone. That none misses any tick held on a quiet machine only.
+"""
 GOOD = b"up_here 1\n"
 GARBAGE = b"\xff\x00 }{ -1 \xe2\x82 cpu0 nan ((\n"
 STEADY = ("host", "devices", "rdma", "mounts", "numa", "gpu", "jobs", "scrape/good", "scrape/other")
@@ -250,6 +257,15 @@ CASES = (
 )  # fmt: skip
 
 
+def missed_alone(name: str, times: Mapping[str, Sequence[float]]) -> int:
+    """The most ticks in a row that a source missed while the middle one of the others had them; of one period all."""
+    others = [times[each] for each in times if each != name]
+    return max(
+        median_low(sum(first < ts < last for ts in each[1:-1]) for each in others)
+        for first, last in pairwise(times[name])
+    )
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_one_in_trouble_leaves_the_others_on_time(world: World, case: str) -> None:
     trouble = troubles(world)[case]
@@ -271,6 +287,8 @@ def test_one_in_trouble_leaves_the_others_on_time(world: World, case: str) -> No
         assert [gap for a, b in pairwise(times) if (gap := b - a) > period_s(name) + LATE_S] == [], name
         assert times[0] <= began + period_s(name) + LATE_S, name
         assert times[-1] >= ended - period_s(name) - LATE_S, name
+    reading = {name: [began, *sorted(during[name]), ended] for name in others if not name.startswith("scrape/")}
+    assert {name: missed for name in reading if (missed := missed_alone(name, reading)) > IN_A_ROW} == {}
     assert late[worst] < LATE_S, worst
     if trouble.silent:
         published = [ts for ts, after_s in during[trouble.source].items() if ts + after_s < ended]

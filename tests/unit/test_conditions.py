@@ -74,10 +74,12 @@ def test_what_cannot_be_read_with_certainty_is_refused(where: str) -> None:
         "1 GROUP BY user", "sum(gpus) OVER () > 1", "name IN (user)", "name IN ('a', user)", "name IN [hosts]",
         "name IN ((hosts))", "name IN (lower(hosts))", "name IN jobs.hosts", "in(name, hosts)", "notIn(name, hosts)",
         "AND", "gpus = and", "day", "day = 1", "name IN day", "name IN (hour)", "name IN (day, 1)",
-        "tuple(day, 1) = 1", "not", "not = 1", "(not) = 1", "not in (1)", "case = 1",
-        "interval = 1", "interval - 1", "when", "1 = end", "mod = 1", "is null", "gpus and and 1",
-        "name IN `schedules`", "name IN (\"hosts\")", "name NOT IN hosts", "name in\nhosts", "x'41' = user",
-        "DATE '2026-01-01' < started_at", "TRIM(BOTH 'a' FROM name) = ''", "position('a' IN name) > 1",
+        "tuple(day, 1) = 1", "not", "not = 1", "(not) = 1", "not in (1)", "case = 1", "CASE (gpus = 1)",
+        "CASE (gpus) WHEN 1 THEN 2 END", "now() - INTERVAL (1) DAY", "NOT LIKE",
+        "CASE INTERVAL user WHEN 1 THEN 2 END", "CASE user day WHEN 1 THEN 2 END", "INTERVAL 1", "NOT LIKE = user",
+        "NOT IN (1)", "gpus = NOT BETWEEN", "interval = 1", "interval - 1", "when", "1 = end", "mod = 1", "is null",
+        "gpus and and 1", "name IN `schedules`", "name IN (\"hosts\")", "name NOT IN hosts", "name in\nhosts",
+        "x'41' = user", "DATE '2026-01-01' < started_at", "TRIM(BOTH 'a' FROM name) = ''", "position('a' IN name) > 1",
     ],
 )  # fmt: skip
 def test_nothing_that_could_be_something_else_is_taken(where: str) -> None:

@@ -183,12 +183,16 @@ class _Reader:
 
     def read(self, pieces: Sequence[_Piece]) -> None:
         """All of them."""
-        for before, piece, after in zip([_EDGE, *pieces], pieces, [*pieces[1:], _EDGE], strict=False):
+        around = [_EDGE, _EDGE, *pieces, _EDGE, _EDGE]
+        for at, piece in enumerate(pieces):
+            before, after = around[at + 1], around[at + 3]
             _follows(before, piece)
             self._brackets(before, piece)
             if piece.is_("->"):
                 self._bind(before, piece)
-            if not self._allowed(before, piece, after):
+            if not _in_place(around[at : at + 5]) and not self._is_unit_asked_for(before, piece, after):
+                raise _refused(piece)
+            if not self._known(before, piece, after):
                 raise _refused(piece)
         if len(self._open) > 1:
             raise _Objected("opens a bracket at", self._open[-1].at, " that it does not close")
@@ -218,13 +222,16 @@ class _Reader:
         self._bound.subtract(self._open[-1].bound)
         self._open[-1].bound.clear()
 
-    def _allowed(self, before: _Piece, piece: _Piece, after: _Piece) -> bool:
+    def _is_unit_asked_for(self, before: _Piece, piece: _Piece, after: _Piece) -> bool:
+        """Whether it is the first argument of dateDiff, which may be a bare word."""
+        return piece.among(_UNITS) and self._open[-1].after == "datediff" and before.is_("(") and after.is_(",")
+
+    def _known(self, before: _Piece, piece: _Piece, after: _Piece) -> bool:
+        """Whether a name is one that may be asked for, and a dot in one."""
         if piece.is_("."):
             return before.is_view and after.names and after.text in COLUMNS
-        if piece.among(_UNITS) and self._open[-1].after == "datediff" and before.is_("(") and after.is_(","):
-            return True
         if not piece.names:
-            return piece.kind is not Token.WORD or _in_place(before, piece, after)
+            return True
         if after.is_("("):
             return piece.text.lower() in FUNCTIONS
         known = piece.text in COLUMNS or self._bound[piece.text] > 0 or (piece.is_view and after.is_("."))
@@ -240,18 +247,25 @@ def _follows(before: _Piece, piece: _Piece) -> None:
         raise _refused(piece)
 
 
-def _in_place(before: _Piece, piece: _Piece, after: _Piece) -> bool:
-    """Whether a word of WORDS stands where it can be nothing else: elsewhere the store takes it for a name."""
-    called = after.is_("(")
+def _in_place(around: Sequence[_Piece]) -> bool:
+    """Whether a word of WORDS, the third of five pieces, stands where it can be nothing else: elsewhere the store takes
+    it for a name.
+    """
+    earlier, before, piece, after, later = around
     if piece.word == "not" and before.ends_value:
         return after.among(_AFTER_NOT)
     if piece.among(_AFTER_VALUE | _UNITS) and not before.ends_value:
-        negates = before.word == "not" and piece.among(_AFTER_NOT)
-        return negates or (called and piece.among(_ALSO_CALLED)) or (before.word, piece.word) == ("case", "when")
+        negated = before.word == "not" and earlier.ends_value and piece.among(_AFTER_NOT)
+        called = after.is_("(") and piece.among(_ALSO_CALLED)
+        return negated or called or (before.word, piece.word) == ("case", "when")
     if piece.word == "not":
         return after.begins_value or after.is_("(", "[", "-") or after.among(_ALSO_CALLED)
-    if piece.among({"case", "interval"}):
-        return after.begins_value or called or (piece.word, after.word) == ("case", "when")
+    if piece.word == "case":
+        return after.begins_value or after.word == "when"
+    if piece.word == "interval":
+        return after.kind is Token.STRING or (after.begins_value and later.among(_UNITS))
+    if piece.among(_UNITS):
+        return earlier.word == "interval"
     return True
 
 
