@@ -6,7 +6,9 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
+from clickhouse_connect.driver.exceptions import ProgrammingError
 
+from tests.wait import until
 from warpmeter import migrate
 from warpmeter.settings import Store
 from warpmeter.store import Client, connect, release
@@ -16,9 +18,29 @@ from warpmeter.store import Client, connect, release
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """An engine of this module's own, empty; it stays open until the module is done."""
     store = Store(dsn=f"chdb://{tmp_path_factory.mktemp('engine')}")
-    with closing(connect(store, database="default")):
+    with closing(opened(store)):
         yield store
         release(store)  # of threads that asked it for an application
+
+
+def opened(store: Store) -> Client:
+    """A client of it, once the engine of the module before has ended.
+
+    A thread that ends closes what it had of the engine last of all, when it counts as ended already: nobody can wait for
+    that but by asking again.
+    """
+    found: list[Client] = []
+
+    def ended() -> bool:
+        try:
+            found.append(connect(store, database="default"))
+        except ProgrammingError as error:
+            if "already initialized" not in str(error):
+                raise
+        return bool(found)
+
+    until(ended, "the engine of the module before to end")
+    return found[0]
 
 
 @pytest.fixture
