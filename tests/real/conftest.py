@@ -26,8 +26,8 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 def opened(store: Store) -> Client:
     """A client of it, once the engine of the module before has ended.
 
-    A thread that ends closes what it had of the engine last of all, when it counts as ended already: nobody can wait for
-    that but by asking again.
+    A thread that ends closes what it had of the engine last of all, when it counts as ended already: nobody can wait
+    for that but by asking again.
     """
     found: list[Client] = []
 

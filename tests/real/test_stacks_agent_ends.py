@@ -137,6 +137,7 @@ def test_a_sampler_that_does_not_get_on_while_it_holds_a_process_is_ended(busy: 
     assert "its sampler was behind" in turns.health["rate"].why
 
 
+@pytest.mark.long
 def test_of_a_process_that_is_traced_by_another_the_python_is_seen_and_no_c(busy: int) -> None:
     with script(TRACER, str(busy)) as tracer:
         assert tracer.stdout is not None
@@ -223,6 +224,7 @@ def test_who_asks_to_be_left_alone_is(busy: int) -> None:
     assert turns.samplers() == []
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a pid namespace")
 def test_in_a_container_threads_have_the_hosts_numbers_and_one_that_sleeps_takes_no_time(tmp_path: Path) -> None:
     if not may(*IN_A_NAMESPACE, "true"):

@@ -57,6 +57,7 @@ def runs(kafka: Kafka) -> Import:
     return run
 
 
+@pytest.mark.long
 def test_profiles_of_every_format_land_once_each(settings: Settings, engine: EngineServer, tmp_path: Path) -> None:
     host, files = f"{settings.kafka.topic_prefix}-h", sorted(GOLDEN.iterdir())
     run = runs(settings.kafka)
@@ -88,6 +89,7 @@ def test_profiles_of_every_format_land_once_each(settings: Settings, engine: Eng
     assert all(identity(frames) == stack for stack, frames in kept)
 
 
+@pytest.mark.long
 def test_many_stacks_go_in_messages_that_the_topic_takes(
     settings: Settings, engine: EngineServer, tmp_path: Path
 ) -> None:
@@ -151,6 +153,7 @@ def test_a_mistake_is_said_in_a_line_and_nothing_is_sent(tmp_path: Path) -> None
     assert run(good, fails=2).exit_code == 2
 
 
+@pytest.mark.long
 def test_a_bus_that_is_away_or_that_nobody_prepared_is_said(broker: Broker, topic_prefix: str) -> None:
     said = runs(Kafka(NOWHERE))(GOLDEN / "cpu.pprof", "--host", "h", fails=1).output
     assert f"cannot reach Kafka at {NOWHERE}" in said
