@@ -45,7 +45,8 @@ def _gpus(hosts: int, days: int, first: str, state: State) -> str:
     values = f"'NVIDIA H100 80GB HBM3', [{job}], 1000, NULL, 950, 700, 400, 500, 60000, 81559, 5500, 7000, 62, 0, 0, 1"
     return f"""INSERT INTO gpu_last
         SELECT {NAME.format(host="intDiv(number, 8)")}, toUInt8(number % 8), {UUID.format(gpu="number")}, {first},
-            max({NOW}), max({NOW}), max(if(number % 7 = 0, {first}, {NOW})), {state("gpu_last", values)}
+            max({NOW}), max({NOW}), max(if(number % 7 = 0, {first}, {NOW})), {state("gpu_last", values)},
+            argMaxState(CAST(0, 'Nullable(UInt64)'), {NOW})
         FROM numbers({hosts * 8}) GROUP BY number"""
 
 
