@@ -154,13 +154,24 @@ SELECT
 FROM {{ name("gpus") }} AS gpus
 LEFT JOIN
 (
-    SELECT host, uuid, arraySort(groupUniqArray(code)) AS xids FROM {{ name("gpu_xids") }} WHERE isNull(cleared_at) GROUP BY host, uuid
+    -- Those of gpu_xids without a cleared_at, which a plan of half the size finds: a list of hosts has this view within.
+    SELECT host, uuid, arraySort(groupUniqArray(code)) AS xids
+    FROM
+    (
+        SELECT host, gpu, uuid, code
+        FROM {{ name("gpu_events") }}
+        WHERE kind = 'xid'
+        GROUP BY host, gpu, uuid, code
+        HAVING argMax(state, (ts, state = 'cleared')) = 'raised'
+    )
+    GROUP BY host, uuid
 ) AS standing ON standing.host = gpus.host AND standing.uuid = gpus.uuid;
 
 -- hosts: one row a host. `state`: silent; failing (a source of its agent is failed, denied or timed out, or a GPU is gone
--- or failing); ok. `problems` says what it is. `gpu_util` and `sm_active` are means over its GPUs that are ok. What its devices do is NULL when nothing
--- new has been heard: cache hit ratios are means over the sockets, memory bandwidth is what all sockets read and wrote,
--- network what its NICs and RDMA ports received and sent, storage what its disks and NFS mounts read and wrote.
+-- or failing); ok. `problems` says what it is. `gpu_util` and `sm_active` are means over its GPUs that are ok. What its
+-- devices do is NULL when nothing new has been heard: cache hit ratios are means over the sockets, memory bandwidth is what
+-- all sockets read and wrote, network what its NICs and RDMA ports received and sent, storage what its disks and NFS mounts
+-- read and wrote.
 CREATE OR REPLACE VIEW {{ name("hosts") }} {{ on_cluster }} AS
 SELECT
     seen.host AS host,

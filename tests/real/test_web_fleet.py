@@ -394,8 +394,8 @@ def test_what_happened_to_a_host(site: TestClient, world: World) -> None:
 
 def test_what_is_known_of_a_host_with_an_odd_name(site: TestClient, world: World) -> None:
     path = f"/hosts/{quote(ODD_HOST, safe='')}"
-    found = told(site, path)
-    assert (found["host"], [gpu["uuid"] for gpu in found["gpu_list"]]) == (ODD_HOST, ["GPU-10", "GPU-11"])
+    assert told(site, path)["host"] == ODD_HOST
+    assert [gpu["uuid"] for gpu in told(site, "/gpus", host=ODD_HOST)["data"]] == ["GPU-10", "GPU-11"]
     bands = told(site, f"{path}/jobs", **over(world))["data"]
     assert sorted(band["job_id"] for band in bands) == sorted([LONE, ODD_JOB])
     assert all(band["from"][:19] == iso(world.since)[:19] for band in bands)
@@ -489,7 +489,7 @@ ALL: Mapping[str, type[BaseModel]] = {
     "/heatmap?since=-20d": fleet.Heat, "/hosts": hosts.Hosts, "/gpus": gpus.Gpus, "/jobs": jobs.Jobs,
 }  # fmt: skip
 OF_ONE: Mapping[str, type[BaseModel]] = {
-    f"/hosts/{HOST}": hosts.OneHost, f"/hosts/{HOST}/events?since=-3h": hosts.Events,
+    f"/hosts/{HOST}": hosts.Host, f"/hosts/{HOST}/events?since=-3h": hosts.Events,
     f"/hosts/{HOST}/sources": hosts.Sources, f"/hosts/{HOST}/jobs": hosts.Bands, f"/jobs/{JOB}": jobs.OneJob,
     f"/jobs/{JOB}/efficiency": jobs.Efficiency, f"/jobs/{JOB}/ranks": jobs.Ranks, f"/jobs/{JOB}/hosts": jobs.JobHosts,
 }  # fmt: skip

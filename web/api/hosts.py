@@ -2,7 +2,7 @@
 
 import json
 from functools import partial
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
@@ -171,25 +171,14 @@ def bands(_: Viewer, host: str, reads: Asking, window: Asked, answers: Answers) 
     return _all(reads, answers, "host_jobs", host, **_bounds(window))
 
 
-class OneHost(Host):
-    """A host with its GPUs."""
-
-    gpu_list: list[dict[str, Any]] = Field(description="Its GPUs, as /gpus lists them.")
-
-
-@one.get("/hosts/{host:named}", response_class=Response, responses=told(OneHost, named=True))
+@one.get("/hosts/{host:named}", response_class=Response, responses=told(Host, named=True))
 def host_of(_: Viewer, host: str, reads: Asking, window: Asked, answers: Answers) -> Response:
-    """One host as it is now, with its GPUs."""
-    whole = {"sort": "host", "descending": 0, "limit": MOST_GPUS, "offset": 0}
-    found, _total = paging.rows(reads, "hosts_listed", host=host, **whole)
+    """One host as it is now; `/gpus?host=` lists its GPUs."""
+    found, _total = paging.rows(reads, "hosts_listed", host=host, limit=1)
     if not found:
         why = f"nothing has been heard of a host {host}: /api/v1/hosts lists them"
         raise missing("path", "host", why, host)
-    gpus, _total = paging.rows(reads, "gpus_listed", host=host, **whole | {"sort": "gpu"})
-    return answers.json({**sparks.drawn(found, sparks.HOSTS, reads, window)[0], "gpu_list": gpus})
-
-
-MOST_GPUS: Final = 1000
+    return answers.json(sparks.drawn(found, sparks.HOSTS, reads, window)[0])
 
 
 def _bounds(window: Window) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """Small lines of GPU utilisation for the rows of a table."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
@@ -9,6 +8,7 @@ from urllib.parse import quote
 import msgspec
 
 from warpmeter.web.request.times import SUFFIX, Window
+from warpmeter.web.store.beside import beside
 from warpmeter.web.store.reads import Reads
 
 Lines = dict[str, list[float | None]]
@@ -18,8 +18,6 @@ LONGEST: Final = 2500
 
 NAMED: Final = 100
 """Rows whose names mostly are no longer than that."""
-_beside: Final = ThreadPoolExecutor(8, "lines")
-"""Of the process: each thread has a client of the store's, which takes a while to make."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ def drawn(rows: Rows, kind: Kind, reads: Reads, window: Window) -> Rows:
 
 def drawn_beside(ask: Callable[[], tuple[Rows, int]], kind: Kind, reads: Reads, window: Window) -> tuple[Rows, int]:
     """What `ask` answers, so drawn: the lines of all are read meanwhile. For rows too many to be asked for by name."""
-    lines = _beside.submit(_lines, reads, window, kind, None)
+    lines = beside(_lines, reads, window, kind, None)
     rows, total = ask()
     return _with(rows, kind, lines.result()), total
 
