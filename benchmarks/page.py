@@ -58,7 +58,7 @@ WATCH: Final = """(whole) => {
   const seen = (element) => whole || element.getBoundingClientRect().top < innerHeight;
   const shows = (panel) =>
     panel.ariaBusy === "false" &&
-    [...panel.querySelectorAll(".wm-stat b")].every((figure) => /\\d/.test(figure.innerText)) &&
+    [...panel.querySelectorAll(".wm-stat b")].every((figure) => /\\d|–/.test(figure.innerText)) &&
     [...panel.querySelectorAll(".wm-chart")].filter(there).every((chart) => chart.querySelector("canvas")) &&
     [...panel.querySelectorAll(".wm-heat > canvas")].every((canvas) => canvas.style.width) &&
     [...panel.querySelectorAll(".wm-grid")].every(() => panel.querySelector(".ag-row, .wm-empty"));

@@ -24,8 +24,11 @@ TRACES: Final = "traces"
 FOUND: Final = "found.json"
 LOG: Final = "analysis.log"
 LAST_WORDS: Final = 400
-OF_MEMORY: Final = re.compile(r"memory|alloc|map segment|new thread", re.IGNORECASE)
-"""In the last words of what was refused memory: Python's, a library's in C, the loader's, or of a thread's stack."""
+OF_MEMORY: Final = re.compile(r"^(?=\S).*(memory|alloc|map segment|new thread)", re.IGNORECASE | re.MULTILINE)
+"""In the last words of what was refused memory: Python's, a library's in C, the loader's, or of a thread's stack.
+
+Not in what stands indented, the places of a traceback: a file may be called so.
+"""
 
 
 @dataclass

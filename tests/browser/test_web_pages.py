@@ -47,6 +47,10 @@ def _land(client: Client) -> None:
     wish = {"action": "start", "requested_by": "ann", "mode": "trace", "count": 1, "duration_ms": 500}
     asked = row("capture-requests", capture_id="long", ts=float(world.until), job_id="j" * 300, **wish)
     land(client, "capture-requests", [asked])
+    # It would be lost five minutes later, but for a command that has longer.
+    look = {"action": "look", "host": BARE, "expires_at": float(world.until + 60)}
+    lasting = {"capture_id": "long", "ts": float(world.until), "deadline_at": float(world.until + 86400)}
+    land(client, "capture-commands", [row("capture-commands", **look, **lasting)])
 
 
 def drawn(page: Page) -> None:

@@ -21,4 +21,5 @@ def test_what_was_refused_memory_names_the_setting_that_gives_it(status: int, sa
 
 
 def test_what_failed_otherwise_is_not_said_to_want_memory() -> None:
-    assert how_it_ended(1, "KeyError: 'name'") == "it ended with status 1"
+    traced = '  File "analysis/memory.py", line 7, in peak\n    return allocated["name"]\nKeyError: \'name\''
+    assert how_it_ended(1, traced) == "it ended with status 1"

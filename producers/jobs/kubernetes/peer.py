@@ -38,7 +38,11 @@ class Peer:
         except ModuleNotFoundError as error:
             raise SourceError("unsupported", NO_GRPC.format(path=self._path)) from error
         if self._channel is None:
-            options = [("grpc.max_receive_message_length", ANSWER_MAX), ("grpc.enable_http_proxy", 0)]
+            options = [
+                ("grpc.max_receive_message_length", ANSWER_MAX),
+                ("grpc.enable_http_proxy", 0),
+                ("grpc.use_local_subchannel_pool", 1),  # else it gets the failed connection of the channel before
+            ]
             self._channel = grpc.insecure_channel(f"unix:{self._path}", options)
         call = self._channel.unary_unary(
             method, request_serializer=type(request).SerializeToString, response_deserializer=answer.FromString
