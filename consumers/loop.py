@@ -96,7 +96,12 @@ class Loop:
     # Partitions come and go, from within poll.
 
     def assigned(self, partitions: Sequence[Partition]) -> Mapping[Partition, int | None]:
-        """Begin on partitions where the ledger says; what it says is held against the tables before any insert."""
+        """Begin on partitions where the ledger says; what it says is held against the tables before any insert.
+
+        One that comes while the group is left is given back unread.
+        """
+        if self._leaving:  # the client, while it leaves the group, asks the broker no more: it would wait in vain
+            return dict.fromkeys(partitions)
         begun = self._lanes.add(partitions)
         self._astray.add(began.start.where for began in begun if not began.start.uuid)
         self._heard_at = self._ports.clock.monotonic()

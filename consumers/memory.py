@@ -161,6 +161,8 @@ class MemoryBroker:
         return {topic: self._topics.ids[topic] for topic in topics if topic in self._topics.ids}
 
     def close(self) -> None:
+        """Leave; what was queued is delivered before, as the real client does from within its close."""
         self.closed = True
+        self._rebalance()
         if self._member is not None and self.positions:
             self._member.revoked(list(self.positions), False)

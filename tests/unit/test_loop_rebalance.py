@@ -1,7 +1,7 @@
 """A rebalance while something is declared: the declare stays, so that the next owner inserts the very same span."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,6 +10,7 @@ from tests.ingest_world import FIRST, TOPIC, Process, World
 from tests.wait import until
 from warpmeter.consumers import loop
 from warpmeter.consumers.batch import Batch
+from warpmeter.consumers.ledger import Entry
 from warpmeter.consumers.sink import Away, Result
 from warpmeter.consumers.span import Partition
 
@@ -127,3 +128,23 @@ def test_a_partition_that_is_given_up_while_paused_is_read_when_it_comes_back(lo
     world.produce(4)
     process.settle()
     assert world.landed == world.produced
+
+
+def test_what_comes_while_the_group_is_left_is_given_back_and_nobody_is_asked_about_it() -> None:
+    world = World()
+    world.produce(4)
+    process = world.start(FIRST)
+    process.settle()
+    asked: list[Partition] = []
+    recall = world.ledger.recall
+
+    def recalled(partitions: Iterable[Partition]) -> Mapping[Partition, Entry]:
+        asked.extend(partitions)
+        return recall(partitions)
+
+    world.ledger.recall = recalled  # type: ignore[method-assign]
+    process.broker.give([SECOND])
+    assert process.loop.drain()
+    assert not asked
+    assert process.loop.partitions == frozenset()
+    assert spans(world) == [(0, 3)]
