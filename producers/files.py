@@ -35,6 +35,14 @@ def link(path: str) -> str:
         return ""
 
 
+def names(folder: str) -> list[str]:
+    """What is in a folder; empty when it cannot be listed."""
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - hot
+    except OSError:
+        return []
+
+
 def plain(text: str) -> str:
     """Text as messages take it: what is no character, as JSON may spell it, becomes '?'."""
     return text.encode(errors="replace").decode()

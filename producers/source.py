@@ -129,13 +129,28 @@ class GpuUse:
 
 
 @dataclass(frozen=True)
+class Interpreter:
+    """A process that runs Python. `start`: ticks since boot, which tell it from a later one with its pid."""
+
+    pid: int
+    start: int
+    name: str
+
+
+@dataclass(frozen=True)
 class JobTree:
-    """One process tree of a job on this host: a rank of it, where `rank` is known. `top`: its topmost process."""
+    """One process tree of a job on this host: a rank of it, where `rank` is known. `top`: its topmost process.
+
+    `interpreters`: those of its processes that run Python, the topmost first. `unsampled`: those whose environment
+    asks that their stacks be left alone.
+    """
 
     job_id: str
     rank: int | None
     top: int
     pids: tuple[int, ...]
+    interpreters: tuple[Interpreter, ...] = ()
+    unsampled: frozenset[int] = frozenset()
 
 
 class Attribution:

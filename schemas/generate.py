@@ -1,7 +1,7 @@
 """Make generated code from the `.proto` files: `python schemas/generate.py [--check]` (`make proto`).
 
-`schemas/*.proto` is the contract, and its code is in `schemas/generated/`; what the agent speaks of another system's
-API is beside who speaks it.
+`schemas/*.proto` is the contract, and its code is in `schemas/generated/`; what is spoken of another system's
+API or format is beside who speaks it.
 
 Needs grpcio-tools, whose bundled compiler is pinned in constraints.txt, so that the output is the same everywhere.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from grpc_tools import protoc
 
 HERE = Path(__file__).resolve().parent
-FOLDERS = (HERE, HERE.parent / "producers" / "jobs" / "kubernetes")
+FOLDERS = (HERE, HERE.parent / "producers" / "jobs" / "kubernetes", HERE.parent / "src" / "warpmeter" / "stacks")
 
 
 def generate(folder: Path, into: Path) -> None:

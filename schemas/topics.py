@@ -22,6 +22,7 @@ from warpmeter.schemas.generated import (
     job_events_pb2,
     metric_samples_pb2,
     source_health_pb2,
+    stack_samples_pb2,
 )
 
 HOUR_MS: Final = 3_600_000
@@ -77,6 +78,7 @@ _TABLE: Final = (
     Topic("device-samples", device_samples_pb2.Envelope, "host", "one NIC, RDMA port, disk, mount, NUMA node, socket"),
     Topic("metric-samples", metric_samples_pb2.Envelope, "host", "one value of a scraped Prometheus exporter"),
     Topic("job-events", job_events_pb2.Envelope, "host", "a job's process tree started, runs, ended"),
+    Topic("stack-samples", stack_samples_pb2.Envelope, "host", "one stack of one thread, as often as it was seen"),
     Topic("source-health", source_health_pb2.Envelope, "host", "how a source of an agent fares"),
     # One partition: its consumer group has one active member, which is how the scheduler is elected.
     # Who is elected reads it again, and the events, so both are kept for longer than any capture goes on (14 days).

@@ -74,6 +74,8 @@ ROLLUPS: Final = (
     *_both("host_windows", "host_samples"),
     *_both("host_windows", "host_samples", *_TIME),
     Rollup("device_windows_1h", "device_samples", "sum(samples)", "", 4, Figure("rows with a value")),
+    Rollup("stack_windows_1h", "stack_samples", "sum(samples)", "sum(samples)", figure=Figure("samples of stacks")),
+    Rollup("stack_windows_1h", "stack_samples", "sum(weight)", "sum(weight)", figure=Figure("weight of stacks")),
     *_both(
         "job_windows",
         "gpu_samples",

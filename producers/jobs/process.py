@@ -57,7 +57,7 @@ class Process:
 
     `name`: its comm, completed. `lineage`: names of all ancestors and itself, oldest first, as they were then.
     `variables`: of its environment, only the named ones. `hidden`: its environment may not be read. `container`: None
-    when it runs in none.
+    when it runs in none. `python`: its program is an interpreter of Python, whatever it calls itself.
     """
 
     pid: int
@@ -72,6 +72,7 @@ class Process:
     lineage: tuple[str, ...] = ()
     container: Container | None = None
     stack: int = 0
+    python: bool = False
 
     @property
     def key(self) -> tuple[int, int]:
@@ -204,12 +205,13 @@ class ProcessTable:
         except OSError as error:
             variables, hidden = {}, isinstance(error, PermissionError)
         uid = _owner(folder)
-        name = full_name(stat.comm, files.link(f"{folder}/exe").removesuffix(" (deleted)"), argv)
+        exe = files.link(f"{folder}/exe").removesuffix(" (deleted)")
+        name = full_name(stat.comm, exe, argv)
         container = container_of(files.optional(f"{folder}/cgroup") or b"")
         user = self._user(uid)
         return Process(
             pid, stat.ppid, stat.start, stat.comm, name, argv, user, variables, hidden, container=container,
-            stack=stat.stack,
+            stack=stat.stack, python=PYTHON.fullmatch(PurePath(exe).name or name) is not None,
         )  # fmt: skip
 
     def _place(self, pid: int) -> None:

@@ -17,9 +17,19 @@ from warpmeter.producers.jobs.naming import Names
 from warpmeter.producers.jobs.pattern import pattern_in_force
 from warpmeter.producers.jobs.pods import Pod, PodFiles
 from warpmeter.producers.jobs.process import Process, ProcessTable
-from warpmeter.producers.jobs.trees import Forest, Key, Rules, Tree
+from warpmeter.producers.jobs.trees import Forest, Key, Rules, Tree, program, unsampled
 from warpmeter.producers.jobs.usage import GpuHold, ProcessUsage, TreeUsage, held, read_usage, summed
-from warpmeter.producers.source import AnySource, Attribution, GpuUse, Health, JobTree, Reading, Sample, SourceError
+from warpmeter.producers.source import (
+    AnySource,
+    Attribution,
+    GpuUse,
+    Health,
+    Interpreter,
+    JobTree,
+    Reading,
+    Sample,
+    SourceError,
+)
 from warpmeter.settings import Agent
 
 HELP: Final = "run it as root, or give it CAP_SYS_PTRACE"
@@ -39,10 +49,9 @@ logger = log.get("jobs")
 
 @dataclass(frozen=True)
 class JobsRaw:
-    """One look at all processes. `usage`: of the trees' members, None when none was due.
-
-    `hidden`: how many processes do not show their environment; `silent`: how many members do not show their I/O;
-    `uncounted`: of how many the kernel counts none.
+    """One look at all processes. `usage`: of the trees' members, None when none was due. `hidden`: how many
+    processes do not show their environment; `silent`: how many members do not show their I/O; `uncounted`: of how many
+    the kernel counts none. `told`: the trees as others hear of them.
     """
 
     trees: Sequence[Tree]
@@ -51,6 +60,7 @@ class JobsRaw:
     hidden: int
     silent: int
     uncounted: int
+    told: Sequence[JobTree] = ()
 
 
 class JobSource:
@@ -77,6 +87,7 @@ class JobSource:
         self._forest: Forest | None = None
         self._tracker: Tracker | None = None
         self._trees: list[Tree] = []
+        self._told: Sequence[JobTree] = ()
         self._labels: dict[Key, Mapping[str, str]] = {}
         self._keys: frozenset[Key] = frozenset()
         self._young: frozenset[Key] = frozenset()
@@ -94,7 +105,7 @@ class JobSource:
             return self._attribution.trees
         try:
             self._grow(self._begun(), self._table.look(pids))
-            return _job_trees(self._trees)
+            return self._told
         except (OSError, SourceError) as error:
             logger.warning("processes cannot be listed for a capture", why=str(error))
             return self._attribution.trees
@@ -108,6 +119,7 @@ class JobSource:
             self._names_seen = self._names.version
             self._pods.keep(each.container for each in processes.values() if each.container is not None)
             self._trees = forest.trees(processes, self._reads * self.period_s)
+            self._told = [_job_tree(tree, [processes[pid] for pid in tree.pids]) for tree in self._trees]
             self._inner = {tree.top.key: self._inner_pid(tree.top) for tree in self._trees}
             self._labels = {tree.top.key: self._labels_of(tree.top) for tree in self._trees}
             self._names.want(tree.top.container for tree in self._trees if tree.top.container is not None)
@@ -120,7 +132,7 @@ class JobSource:
             self._uncounted = sum(member.io is None for member in usage.values()) - self._silent
         self._reads += 1
         hidden = sum(process.hidden for process in self._table.processes.values())
-        return JobsRaw(self._trees, usage, self._labels, hidden, self._silent, self._uncounted)
+        return JobsRaw(self._trees, usage, self._labels, hidden, self._silent, self._uncounted, self._told)
 
     def _due(self) -> Sequence[Tree]:
         """The trees to measure now: all on an event tick, else those first seen by the read before.
@@ -138,7 +150,7 @@ class JobSource:
         raw = sample.raw
         assert self._tracker is not None
         self._attribution.set_jobs({pid: tree.job_id for tree in raw.trees for pid in tree.pids})
-        self._attribution.trees = _job_trees(raw.trees)
+        self._attribution.trees = raw.told
         rows = self._tracker.events(
             Seen(
                 ts=sample.ts,
@@ -214,8 +226,16 @@ def container_labels(container: Container, pid: str, name: str) -> dict[str, str
     return {key: value for key, value in labels.items() if value}
 
 
-def _job_trees(trees: Sequence[Tree]) -> Sequence[JobTree]:
-    return [JobTree(tree.job_id, tree.rank.rank, tree.top.pid, tree.pids) for tree in trees]
+def _job_tree(tree: Tree, members: Sequence[Process]) -> JobTree:
+    pythons = sorted((each for each in members if each.python), key=lambda each: len(each.lineage))
+    return JobTree(
+        tree.job_id,
+        tree.rank.rank,
+        tree.top.pid,
+        tree.pids,
+        tuple(Interpreter(each.pid, each.start, program(each)) for each in pythons),
+        frozenset(each.pid for each in members if unsampled(each)),
+    )
 
 
 def _by_tree(monotonic: float, trees: Sequence[Tree], usage: Mapping[int, ProcessUsage]) -> dict[Key, TreeUsage]:

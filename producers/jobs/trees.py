@@ -28,6 +28,8 @@ NO_SCHEDULER: Final = frozenset({"none", *ENGINES})
 
 SHELL: Final = re.compile("[a-z]*sh")  # as in the default expression
 
+OFF: Final = frozenset({"off", "0", "false", "no"})
+
 LAUNCHERS: Final = frozenset({"torchrun", "mpi"})
 """They name ranks within what somebody else scheduled."""
 
@@ -245,6 +247,11 @@ def program(process: Process) -> str:
         if not argument.startswith("-"):
             return PurePath(argument).name if "python" in process.name else process.name
     return process.name
+
+
+def unsampled(process: Process) -> bool:
+    """Whether its environment asks that its stacks be left alone."""
+    return process.variables.get("WARPMETER_STACKS", "").strip().lower() in OFF
 
 
 def is_own(process: Process) -> bool:

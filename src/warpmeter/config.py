@@ -29,7 +29,7 @@ from warpmeter.settings import LOOPBACK, Settings
 
 PREFIX: Final = "WARPMETER_"
 PLACES: Final = (Path("warpmeter.toml"), Path("/etc/warpmeter/warpmeter.toml"))
-OTHER_VARIABLES: Final = frozenset({"WARPMETER_CONFIG", "WARPMETER_CACHE", "WARPMETER_TANSU"})
+OTHER_VARIABLES: Final = frozenset({"WARPMETER_CONFIG", "WARPMETER_CACHE", "WARPMETER_TANSU", "WARPMETER_STACKS"})
 MASK: Final = "********"
 GROUP: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 """It names a file of the ledger, too."""
@@ -41,6 +41,7 @@ WEB_LIMITS: Final = (
 EXPRESSIONS: Final = ("job_pattern", "job_ignore", "mount_ignore")
 SAID: Final = {"tuple_type": "it must be a list, in [ ]", "dict_type": "it must be a table, in { }"}
 """Of pydantic's words those that speak of Python."""
+STACKS_PAUSE_S: Final = 3
 PERIODS: Final = ("interval_s", "period_s")
 HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+: [ -~]*")
 URL: Final = re.compile(r"https?://[^/\s]+(/\S*)?")
@@ -295,6 +296,7 @@ def _refuse_impossible(settings: Settings) -> None:
     for key in EXPRESSIONS:
         if problem := _no_expression(key, getattr(settings.agent, key)):
             raise ConfigError(f"agent.{problem}")
+    _refuse_stacks(settings.agent)
     _refuse_ports(settings)
     if not GROUP.fullmatch(ingest.group):
         raise ConfigError(
@@ -311,6 +313,32 @@ def _refuse_impossible(settings: Settings) -> None:
         raise ConfigError("store.insert_quorum needs store.cluster: one server has no replicas")
     if not settings.store.dsn.startswith(("http://", "https://", "chdb://")):
         raise ConfigError("store.dsn must start with http://, https:// or chdb://")
+
+
+def _refuse_stacks(agent: parts.Agent) -> None:
+    if agent.stacks_sampling_s < 1 or not agent.stacks_sampling_s.is_integer():
+        raise ConfigError("agent.stacks_sampling_s must be whole seconds, 1 or more: samplers take no other")
+    if agent.stacks_interval_s < agent.stacks_sampling_s + STACKS_PAUSE_S:
+        raise ConfigError(
+            f"agent.stacks_interval_s = {agent.stacks_interval_s:g} must be {STACKS_PAUSE_S} s longer than "
+            "agent.stacks_sampling_s, or more: one turn ends before the next begins"
+        )
+    if not 1 <= agent.stacks_rate_hz <= 1000:
+        raise ConfigError("agent.stacks_rate_hz must lie between 1 and 1000 samples a second")
+    if agent.stacks_processes < 1:
+        raise ConfigError("agent.stacks_processes must be 1 or more; agent.stacks = false samples none")
+    for pattern, into in agent.stacks_paths.items():
+        if problem := _no_replacement(pattern, into):
+            raise ConfigError(f"agent.stacks_paths: {problem}")
+
+
+def _no_replacement(pattern: str, into: str) -> str:
+    try:
+        re.compile(pattern).sub(into, "")
+        re.compile(f"{pattern}|").sub(into, "")  # the template is looked at only where something matches
+    except (re.error, IndexError) as error:
+        return f"{pattern!r} = {into!r} replaces nothing: {error}"
+    return ""
 
 
 def _refuse_profiling(agent: parts.Agent, traces: parts.Traces) -> None:

@@ -222,7 +222,7 @@ def _stale_ttls(client: Client, store: Store) -> Iterator[Step]:
             )
 
 
-LONG: Final = ("job_trees", "gpu_events", "capture_requests", "capture_schedules", "capture_events")
+LONG: Final = ("job_trees", "gpu_events", "stack_frames", "capture_requests", "capture_schedules", "capture_events")
 """Few rows, that people ask for after years."""
 
 

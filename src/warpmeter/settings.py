@@ -111,6 +111,13 @@ class Agent:
     register, to be traced on demand; `kineto_socket_dir`: their KINETO_IPC_SOCKET_DIR. `command_wait_s`: so long the
     broker may keep the agent's request for commands, which is answered at once when there is one. `rpc`: dynolog's
     port.
+
+    `stacks`: of each `stacks_interval_s` so many seconds are sampled, so many times a second, of at most
+    `stacks_processes` Python processes at once (of more, they take turns). `stacks_idle`: also threads that wait.
+    `stacks_native`: also C frames, for which a process is paused at each sample, as with `stacks_blocking`.
+    `stacks_subprocesses`: also what the first Python process of a rank started. `stacks_perf`: the whole host through
+    perf, with `auto` where that is there and allowed. `stacks_paths`: regular expressions, and what becomes of the
+    part of a file's path that each matches.
     """
 
     host: str = field(default_factory=socket.gethostname)
@@ -146,6 +153,17 @@ class Agent:
     kineto: bool = True
     kineto_socket_dir: Path = Path("/run/warpmeter/kineto")
     command_wait_s: float = 10.0
+    stacks: bool = True
+    stacks_interval_s: float = 60.0
+    stacks_sampling_s: float = 10.0
+    stacks_rate_hz: int = 19
+    stacks_processes: int = 8
+    stacks_idle: bool = False
+    stacks_native: bool = False
+    stacks_blocking: bool = False
+    stacks_subprocesses: bool = True
+    stacks_perf: Literal["off", "auto", "on"] = "auto"
+    stacks_paths: Mapping[str, str] = field(default_factory=dict)
     rpc: bool = True
     rpc_address: str = "127.0.0.1"
     rpc_port: int = 1778

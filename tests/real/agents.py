@@ -88,11 +88,11 @@ class Reader:
 
 
 def settings(folder: Path, kafka: Kafka, **agent: Any) -> Settings:
-    """An agent that ticks five times a second and serves no metrics."""
+    """An agent that ticks five times a second, serves no metrics and samples no stacks of what else runs here."""
     often: dict[str, Any] = {
         "host": "gpu01", "interval_s": 0.2, "device_interval_s": 0.2, "job_interval_s": 0.2,
         "job_event_interval_s": 1.0, "health_interval_s": 1.0, "spool_dir": folder / "spool", "gpu": False,
-        "kineto": False,
+        "kineto": False, "stacks": False,
     }  # fmt: skip
     return Settings(
         kafka=kafka, agent=Agent(**{**often, **agent}), log=Log(format="json"), metrics=Metrics(agent_port=0)

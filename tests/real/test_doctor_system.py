@@ -18,13 +18,13 @@ def findings(agent: Agent) -> dict[str, Finding]:
 
 def test_this_host() -> None:
     found = findings(Agent())
-    assert list(found) == ["devices", "rdma", "mounts", "numa", "cpu_counters"]
+    assert list(found) == ["devices", "rdma", "mounts", "numa", "cpu_counters", "stacks"]
     assert (found["devices"].verdict, found["mounts"].verdict) == ("ok", "ok")
     assert all(finding.seen for finding in found.values())
 
 
 def test_what_is_switched_off_is_not_examined() -> None:
-    assert list(findings(Agent(rdma=False, mounts=False, cpu_counters=False, numa=False))) == ["devices"]
+    assert list(findings(Agent(rdma=False, mounts=False, cpu_counters=False, numa=False, stacks=False))) == ["devices"]
 
 
 def test_a_counter_at_its_limit_is_a_warning(tmp_path: Path) -> None:

@@ -480,6 +480,8 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "test_web_fleet": webworld.QUERIES,
     "test_web_captures": ("capture_states", "captures_listed", "job_trees_of"),
     "test_web_schedules": ("schedules_listed",),
+    "test_stack_queries": ("stack_diff", "stack_flame", "stack_share", "stack_top"),
+    "test_web_stacks": ("stack_seen",),
 }
 """Queries that a test beside this one answers."""
 

@@ -308,3 +308,24 @@ def test_a_program_whose_name_is_no_text_and_numbers_that_are_none_hide_no_job(h
     assert {row.pid for row in found} == {30, 40}
     named = next(row for row in found if row.pid == 40)
     assert (named.tree_id, list(named.ranks)) == ("systemd/bash/exactly-fifteen\ufffd", [])
+
+
+def test_who_asks_hears_which_processes_run_python_and_which_want_to_be_left_alone(host: Host) -> None:
+    host.job(exe="/usr/bin/python3.11", stack=7)
+    host.proc.put(
+        Fake(31, 30, "pt_main_thread", ["python", "-m", "loader"], start=3000, exe="/opt/conda/bin/python3.12"),
+        Fake(32, 30, "nvcc", ["nvcc"], start=3000, exe="/usr/bin/nvcc"),
+        Fake(
+            33,
+            30,
+            "python3",
+            ["python3", "x.py"],
+            start=3000,
+            exe="/usr/bin/python3",
+            environ={"WARPMETER_STACKS": "off"},
+        ),
+    )
+    host.look()
+    (tree,) = host.attribution.trees
+    assert [(each.pid, each.name) for each in tree.interpreters] == [(30, "train.py"), (31, "loader"), (33, "x.py")]
+    assert tree.unsampled == {33}

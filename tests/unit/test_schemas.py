@@ -23,7 +23,8 @@ DESCRIPTORS: Final = GOLDEN / "descriptors.json"
 PAYLOADS: Final = GOLDEN / "payloads"
 VERSIONS: Final = ("v1", "v2")
 CAPTURES: Final = ("capture-requests", "capture-schedules", "capture-commands", "capture-events")
-YOUNGER: Final = {"v1": ("gpu-processes", "gpu-events", *CAPTURES), "v2": CAPTURES}
+STACKS: Final = "stack-samples"
+YOUNGER: Final = {"v1": ("gpu-processes", "gpu-events", STACKS, *CAPTURES), "v2": (STACKS, *CAPTURES)}
 """Topics that a version did not have."""
 TYPES: Final = {
     number: name.removeprefix("TYPE_").lower()
@@ -50,6 +51,7 @@ IDENTITIES: Final = {
         "step_us",
     },
     "job-events": {"rank", "world_size"},
+    "stack-samples": {"rank"},
     "source-health": {"seconds", "count"},
 }
 every_topic = pytest.mark.parametrize("topic", TOPICS.values(), ids=TOPICS.keys())

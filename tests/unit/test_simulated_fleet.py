@@ -18,6 +18,7 @@ from warpmeter.simulate.__main__ import parse, seconds
 from warpmeter.simulate.fleet import Fleet, slots
 from warpmeter.simulate.run import Pace, _due
 from warpmeter.simulate.simulation import Simulation, Tick
+from warpmeter.stacks import identity
 from warpmeter.wire import Envelope
 
 START: Final = 1_780_000_000.0
@@ -261,3 +262,46 @@ def test_the_command_line_takes_durations() -> None:
 
 def test_rows_of_a_tick_are_counted() -> None:
     assert Tick(1.0, [Envelope("t", b"k", b"", "T", 3), Envelope("t", b"l", b"", "T", 4)]).rows == 7
+
+
+def stacks_of(hour: list[Tick], kind: str) -> dict[str, float]:
+    """Shares of the weight of main threads of ranks of jobs whose command has a text in it, by innermost function."""
+    commands = {row.job_id: row.command for tick in hour for row in rows(tick, "job-events")}
+    frames, weights = dict[int, list[str]](), defaultdict[str, int](int)
+    for tick in hour:
+        for sample in rows(tick, "stack-samples"):
+            frames.setdefault(sample.stack, list(sample.frames))
+            if kind in commands.get(sample.job_id, "") and sample.process != "pt_data_worker":
+                weights[frames[sample.stack][-1]] += sample.weight
+    return {name: weight / sum(weights.values()) for name, weight in weights.items()}
+
+
+def test_ranks_of_jobs_are_seen_at_work_once_a_minute(hour: list[Tick]) -> None:
+    turns = defaultdict(list)
+    told = defaultdict[tuple[str, str], set[int]](set)
+    for tick in hour:
+        for sample in rows(tick, "stack-samples"):
+            turns[sample.host, sample.pid, sample.job_id].append((sample.ts, sample.samples))
+            assert (sample.period_ms, sample.sampled_ms, sample.source) == (60_000, 10_000, "py-spy")
+            assert sample.weight == sample.samples * 52_632 > 0
+            assert not sample.frames or identity(sample.frames) == sample.stack
+            if sample.frames:
+                told[sample.host, sample.job_id].add(sample.stack)
+            assert sample.stack in told[sample.host, sample.job_id]
+    assert turns
+    for seen in turns.values():
+        samples = defaultdict[float, int](int)
+        for ts, count in seen:
+            samples[ts] += count
+        assert set(samples.values()) == {190}
+        assert all(later - sooner >= 60 for sooner, later in pairwise(samples))
+
+
+def test_a_starved_job_waits_for_its_data_and_another_does_not() -> None:
+    fleet = Fleet(hosts=24, gpus=2, interval_s=30.0, faults_per_hour=0)
+    some = list(islice(Simulation(fleet, START), 120))
+    starved, fed = stacks_of(some, "/nfs/imagenet"), stacks_of(some, "train")
+    assert starved["wait (threading.py:359)"] > 0.3
+    assert fed["wait (threading.py:359)"] < 0.05
+    assert fed["wait (torch/distributed/distributed_c10d.py:505)"] > 0.03
+    assert fed["_engine_run_backward (torch/autograd/graph.py:841)"] > 0.15

@@ -35,7 +35,7 @@ def test_settings_that_it_names_exist() -> None:
     assert named <= known
 
 
-@pytest.mark.parametrize("name", ["rdma", "mounts", "numa", "cpu_counters", "gpu"])
+@pytest.mark.parametrize("name", ["rdma", "mounts", "numa", "cpu_counters", "gpu", "stacks"])
 def test_what_is_switched_off_is_not_there(name: str) -> None:
     assert f"`{name} = false`" in PAGE
     assert name not in {source.name for source in all_sources(replace(EVERYTHING, **{name: False}))}  # type: ignore[arg-type]

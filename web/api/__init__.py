@@ -19,6 +19,7 @@ from warpmeter.web.api import (
     queries,
     schedules,
     session,
+    stacks,
     timeline,
     traces,
 )
@@ -56,6 +57,7 @@ def router() -> APIRouter:
         hosts,
         gpus,
         jobs,
+        stacks,
         timeline,
         captures,
         schedules,

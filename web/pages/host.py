@@ -12,6 +12,7 @@ from warpmeter.web.pages.frame import frame, section
 from warpmeter.web.panels.band import Band
 from warpmeter.web.panels.events import Events
 from warpmeter.web.panels.facts import Facts
+from warpmeter.web.panels.flame import Flame
 from warpmeter.web.panels.panel import WINDOW
 from warpmeter.web.panels.series import Lines, Parts, Questions, Series, shared
 from warpmeter.web.panels.sources import Sources
@@ -118,6 +119,8 @@ def show(host: str) -> None:
         _panels(GPUS, lines, of_host, "wm-of-gpus")
         section("System")
         _panels(HOST, lines, of_host)
+        section("Where the time went")
+        Flame({"host": host}, why=f"{of_host}/sources")
         section("What happened, and what is not known")
         Events(f"{of_host}/events").classes("wm-half")
         Sources(f"{of_host}/sources").classes("wm-half")

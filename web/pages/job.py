@@ -11,6 +11,7 @@ from warpmeter.web.pages.columns import JOB_FACTS, JOBS, RATIO
 from warpmeter.web.pages.frame import frame, section
 from warpmeter.web.panels.captures import Captures
 from warpmeter.web.panels.facts import Facts
+from warpmeter.web.panels.flame import Flame
 from warpmeter.web.panels.heatmap import Heatmap
 from warpmeter.web.panels.launch import Launch
 from warpmeter.web.panels.panel import WINDOW
@@ -79,4 +80,6 @@ def show(id: str = "") -> RedirectResponse | None:
         for title, lines in shared(PANELS, QUESTIONS, job=id).items():
             Series(title, lines, link="host").classes("wm-third")
         Heatmap(f"{API}/heatmap?{urlencode({'job': id})}", "By GPU")
+        section("Where the time went")
+        Flame({"job": id})
     return None

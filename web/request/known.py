@@ -7,10 +7,10 @@ from warpmeter.web.request.times import missing
 from warpmeter.web.store.reads import Reads
 
 
-def host_or_404(reads: Reads, host: str, where: Literal["path", "query"] = "path") -> None:
+def host_or_404(reads: Reads, host: str, where: Literal["path", "query"] = "path", field: str = "host") -> None:
     """Nothing when something has been heard of the host; else 404."""
     if not json.loads(reads.json("known_host", host=host))["known"][0]:
-        raise missing(where, "host", f"nothing has been heard of a host {host}: /api/v1/hosts lists them", host)
+        raise missing(where, field, f"nothing has been heard of a host {host}: /api/v1/hosts lists them", host)
 
 
 def job_or_404(reads: Reads, job: str, where: Literal["path", "query"] = "path", field: str = "job_id") -> None:

@@ -89,7 +89,7 @@ def window(
 ) -> Window:
     """The window that a request's parameters name; a validation error (422) that names the field when they are none."""
     now = datetime.now(UTC).replace(microsecond=0)
-    first, last = _moment("since", since, now), _moment("until", until, now)
+    first, last = moment_of("since", since, now), moment_of("until", until, now)
     if last <= first:
         raise invalid("until", f"until ({last:%F %T}) is not after since ({first:%F %T})", until)
     length = last - first
@@ -122,7 +122,8 @@ def missing(where: Literal["path", "query"], field: str, why: str, value: object
     return HTTPException(404, [{"type": "missing", "loc": [where, field], "msg": why, "input": value}])
 
 
-def _moment(field: str, text: str, now: datetime) -> datetime:
+def moment_of(field: str, text: str, now: datetime) -> datetime:
+    """A time as a parameter says it; a validation error that names the field when it is none that tables take."""
     try:
         found = datetime.fromisoformat(moment(text, now)).replace(tzinfo=UTC)
     except (QueryError, OverflowError, ValueError) as error:

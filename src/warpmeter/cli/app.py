@@ -8,7 +8,7 @@ import typer
 
 from warpmeter import __version__
 from warpmeter.cli import common
-from warpmeter.cli.commands import analyze, ask, captures, counters, letters, operate, profile, run
+from warpmeter.cli.commands import analyze, ask, captures, counters, flame, letters, operate, profile, run, stacks
 
 app = typer.Typer(
     name="warpmeter",
@@ -47,7 +47,7 @@ def main(
 
 PANELS: Final[Mapping[str, Sequence[Callable[..., None]]]] = {
     "Run": (run.up, run.agent, run.ingest, run.schedule, run.web, run.engine),
-    "Ask": (ask.sql, ask.queries, ask.tail, analyze.analyze),
+    "Ask": (ask.sql, ask.queries, ask.tail, analyze.analyze, flame.flame),
     "Operate": (
         operate.status,
         operate.check,
@@ -73,5 +73,6 @@ app.command(
 )(profile.run)
 app.command(rich_help_panel="Profile")(profile.capture)
 app.add_typer(captures.app, name="captures", rich_help_panel="Profile")
+app.add_typer(stacks.app, name="stacks", rich_help_panel="Profile")
 app.add_typer(letters.app, name="dead-letters", rich_help_panel="Operate")
 app.add_typer(counters.app, name="counters", rich_help_panel="Operate")

@@ -8,6 +8,7 @@ FORMATS: Final = (
     "Parquet", "PrettyCompact", "RowBinary", "SQLInsert", "TSV", "TSVWithNames", "Values", "Vertical", "XML",
 )  # fmt: skip
 
+FLAMES: Final = (".html", ".folded", ".speedscope.json", ".json")
 TRACES: Final = (".json", ".json.gz", ".json.zst")
 
 
@@ -39,3 +40,9 @@ def traces(incomplete: str) -> list[str]:
     elif not incomplete:
         found = sorted(Path().iterdir())
     return [f"{path}/" if path.is_dir() else str(path) for path in found if path.is_dir() or path.name.endswith(TRACES)]
+
+
+def flames(incomplete: str) -> list[str]:
+    """Names of files that `warpmeter flame` writes: what is typed so far, with each ending."""
+    stem = incomplete.split(".", 1)[0] or "flame"
+    return [name for name in (f"{stem}{ending}" for ending in FLAMES) if name.startswith(incomplete)]

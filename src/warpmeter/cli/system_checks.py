@@ -4,29 +4,30 @@ import time
 from collections.abc import Iterator
 
 from warpmeter.cli.doctor import Finding
-from warpmeter.producers import devices, mounts, numa, perf, rdma
+from warpmeter.producers import devices, mounts, numa, perf, rdma, stacks
 from warpmeter.producers.source import AnySource, Attribution, Reading, Sample, SourceError
 from warpmeter.settings import Settings
 
+EVERYWHERE = ("cpu_counters", "stacks")
 SOURCES_PAGE = "docs/sources.md says what each needs"
 
 
 def system(settings: Settings) -> Iterator[Finding]:
     """A finding for each of these sources that the settings ask for."""
-    for module in (devices, rdma, mounts, numa, perf):
+    for module in (devices, rdma, mounts, numa, perf, stacks):
         for source in module.sources(settings.agent, Attribution()):
             yield examined(source)
 
 
 def examined(source: AnySource) -> Finding:
-    """Read it once. What this host does not have is no trouble, save counters that every CPU has."""
+    """Read it once. What this host does not have is no trouble, save what every host may have."""
     try:
         reading = source.parse(Sample(time.time(), time.monotonic(), source.period_s, source.read()), None)
     except SourceError as error:
         lacking = error.state == "unsupported"
         return Finding(
             source.name,
-            "ok" if lacking and source.name != "cpu_counters" else "warning",
+            "ok" if lacking and source.name not in EVERYWHERE else "warning",
             f"{error.state}: {error}",
             "" if lacking else SOURCES_PAGE,
         )

@@ -21,7 +21,7 @@ from warpmeter.stopping import stopping
 from warpmeter.wire import Envelope
 
 DRAIN_S: Final = 15.0
-PUBLISHED: Final = ("gpu-samples", "host-samples", "device-samples", "job-events", "source-health")
+PUBLISHED: Final = ("gpu-samples", "host-samples", "device-samples", "job-events", "stack-samples", "source-health")
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from warpmeter.simulate.events import EVERY_S, Event, Events
 from warpmeter.simulate.faults import LASTS_S, Fault, Faults
 from warpmeter.simulate.fleet import MODEL, Fleet, slots
 from warpmeter.simulate.jobs import Job, Queue
+from warpmeter.simulate.stacks import EVERY_S as TURN_S
+from warpmeter.simulate.stacks import Doing, Sampler
 from warpmeter.wire import Envelope
 
 AGENT: Final = "simulated"
@@ -52,8 +54,9 @@ class Simulation:
         self._load, self._gpus, self._hosts = gpus.Load(fleet, cut), gpus.Gpus(fleet, cut), hosts.Hosts(fleet, cut)
         self._events = Events(fleet, self._hosts)
         self._slot_of = np.repeat(np.arange(len(cut)), [len(slot.gpus) for slot in cut])
-        self._every_s = max(EVERY_S, fleet.interval_s)
-        self._stagger = np.arange(fleet.hosts) * 1.0 % self._every_s
+        self._sampler = Sampler(fleet)
+        self._every_s, self._turn_s = max(EVERY_S, fleet.interval_s), max(TURN_S, fleet.interval_s)
+        self._stagger = np.arange(fleet.hosts) * 1.0
         self._running: list[dict[str, Job]] = [{} for _ in range(fleet.hosts)]
         self._gpu_columns = Columns(TOPICS["gpu-samples"], gpus.COLUMNS)
         self._host_columns = Columns(TOPICS["host-samples"], hosts.COLUMNS)
@@ -77,7 +80,7 @@ class Simulation:
         self._load.step(ts, self._queue.profile, self._queue.started_at)
         events = list(self._job_events(ts, ended, self._new + started))  # of the interval before: they come first
         self._new = []
-        envelopes = [*self._samples(ts), *events, *self._health(ts, begun, over)]
+        envelopes = [*self._samples(ts), *events, *self._stacks(ts), *self._health(ts, begun, over)]
         silent = {name for name, quiet in zip(self.fleet.host_names, self._faults.silent, strict=True) if quiet}
         keys = {name.encode() for name in silent}
         self.now = round(ts + self.fleet.interval_s, 3)
@@ -129,6 +132,7 @@ class Simulation:
         for host in self._events.hosts_of(job):
             if event == "ended":
                 self._running[host].pop(job.job_id, None)
+                self._sampler.forget(job, host)
             else:
                 self._running[host][job.job_id] = job
             told[host].append(self._events.job(job, host, event, ts, self._every_s))
@@ -150,14 +154,35 @@ class Simulation:
         for host, pieces in told.items():
             yield self._envelope("source-health", host, pieces)
 
+    def _stacks(self, ts: float) -> Iterator[Envelope]:
+        time = time_field(TOPICS["stack-samples"], ts)
+        for host in self._due(ts, self._turn_s):
+            jobs = list(self._running[host].values())
+            pieces = [piece for job in jobs for piece in self._sampler.rows(job, host, self._doing(job, ts), ts, time)]
+            if pieces:
+                yield self._envelope("stack-samples", host, pieces)
+
+    def _doing(self, job: Job, ts: float) -> Doing:
+        at, load = job.slot.index, self._load
+        return Doing(
+            level=float(load.level[at]),
+            saving=bool(load.saving[at]),
+            evaluating=bool(load.evaluating[at]),
+            hung=bool(load.hung[at]),
+            starting=ts - job.started_at < job.profile.startup_s < 1e6,
+            starve=job.profile.starve,
+            wide=len(self._events.hosts_of(job)) > 1,
+        )
+
     def _envelope(self, topic: str, host: int, pieces: list[bytes]) -> Envelope:
         name = self.fleet.host_names[host].encode()
         return Envelope(topic, name, b"".join(pieces), TOPICS[topic].message, len(pieces))
 
-    def _due(self, ts: float) -> list[int]:
-        """The hosts whose ten seconds are over; they are spread over the time."""
-        turn = np.floor((ts + self._stagger) / self._every_s)
-        before = np.floor((ts - self.fleet.interval_s + self._stagger) / self._every_s)
+    def _due(self, ts: float, every_s: float | None = None) -> list[int]:
+        """The hosts whose ten seconds (or `every_s`) are over; they are spread over the time."""
+        every_s = every_s or self._every_s
+        turn = np.floor((ts + self._stagger) / every_s)
+        before = np.floor((ts - self.fleet.interval_s + self._stagger) / every_s)
         return [int(host) for host in np.flatnonzero(turn > before)]
 
     def _gpu_name(self, gpu: int, job_ids: tuple[str, ...]) -> bytes:

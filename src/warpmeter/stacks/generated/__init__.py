@@ -1,0 +1,1 @@
+"""Made by schemas/generate.py; do not edit."""

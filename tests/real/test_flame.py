@@ -1,0 +1,233 @@
+"""`warpmeter flame`: the table, the files that others read, what it says where there is nothing to show."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tests.stackworld import DECODE, JOB, MAIN, ODD, OLD_JOB, STEP, Stacks, landed, sampled
+from warpmeter.cli import complete
+from warpmeter.cli.app import app
+from warpmeter.settings import Store
+from warpmeter.stacks import folded, speedscope
+from warpmeter.stacks.profile import Profile
+from warpmeter.store import Client
+from warpmeter.web.flame_page import MODULES, page, script
+
+pytestmark = pytest.mark.timeout(300)
+Flame = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def world(shared_tables: Client) -> Stacks:
+    return landed(shared_tables)
+
+
+@pytest.fixture
+def flame(embedded: Store, world: Stacks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Flame:
+    """The command over the hour after the input got slow, in a folder of its own; `None` is all of its options."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WARPMETER_STORE__DSN", embedded.dsn)
+    monkeypatch.setenv("WARPMETER_STORE__DATABASE", "shared")
+    monkeypatch.setenv("COLUMNS", "300")
+
+    def run(*words: str, when: bool = True, fails: int = 0) -> Result:
+        window = ("--since", iso(world.middle), "--until", iso(world.until)) if when else ()
+        done = CliRunner().invoke(app, ["flame", *words, *window])
+        assert done.exit_code == fails, done.output
+        return done
+
+    return run
+
+
+def iso(ts: float) -> str:
+    return datetime.fromtimestamp(ts, UTC).isoformat()
+
+
+def selves(world: Stacks, when: str = "after") -> dict[tuple[str, ...], int]:
+    """What each stack weighs by itself, worked out from what was landed."""
+    found = sampled(world, when)
+    inner: Counter[tuple[str, ...]] = Counter()
+    for path, value in found.items():
+        if path:
+            inner[path[:-1]] += value
+    return {path: value - inner[path] for path, value in found.items() if value > inner[path]}
+
+
+def weights(profile: Profile) -> dict[tuple[str, ...], int]:
+    found: Counter[tuple[str, ...]] = Counter()
+    for _, stack in profile.stacks():
+        found[stack.frames] += stack.weight
+    return dict(found)
+
+
+def test_functions_stand_in_a_table(flame: Flame) -> None:
+    lines = flame("--job", JOB).stdout.splitlines()
+    rows = [re.split(r"\s*[│|]\s*", line)[1:-1] for line in lines if "%" in line and "│" in line]
+    assert [row[0] for row in rows] == [
+        "50.00 %",
+        "25.00 %",
+        "15.00 %",
+        "5.00 %",
+        "5.00 %",
+        "0.00 %",
+        "0.00 %",
+        "0.00 %",
+    ]
+    decode = next(row for row in rows if row[-1] == "data/images.py:17")
+    assert decode == ["25.00 %", "25.00 %", decode[2], "decode", "data/images.py:17"]
+    assert JOB in lines[0]
+
+
+def test_json_is_the_same_in_numbers(flame: Flame, world: Stacks) -> None:
+    told = json.loads(flame("--job", JOB, "--json", "--top", "2").stdout)
+    whole = sampled(world, "after")[()]
+    assert (told["total"], told["unit"], told["tier"], told["source"]) == (whole, "microseconds", "raw", "py-spy")
+    first, second = told["functions"]
+    assert (first["name"], first["file"], first["line"]) == ("wait", "threading.py", 355)
+    assert (second["function"], second["self"], second["self_share"]) == (DECODE, whole // 4, 0.25)
+
+
+def test_a_job_is_shown_over_its_run_time(flame: Flame, world: Stacks) -> None:
+    told = json.loads(flame("--job", JOB, "--json", when=False).stdout)
+    assert told["total"] == sampled(world, "after")[()] + sampled(world, "before")[()]
+    assert told["since"] == iso(world.since)
+
+
+def test_parts_of_it_can_be_asked_for(flame: Flame, world: Stacks) -> None:
+    half = sampled(world, "after", ranks=1)[()]
+    for words in (("--rank", "1"), ("--pid", "101"), ("--host", "ant"), ("--process", "python3", "--rank", "0")):
+        assert json.loads(flame("--job", JOB, *words, "--json").stdout)["total"] == half
+    without = json.loads(flame("--job", JOB, "--no-lines", "--json").stdout)
+    assert "decode (data/images.py)" in [each["function"] for each in without["functions"]]
+
+
+def test_sources_are_not_added_up(flame: Flame) -> None:
+    done = flame("--job", OLD_JOB, "--json", when=False)
+    assert json.loads(done.stdout)["total"] == 900_000
+    assert "--source perf" in done.stderr
+    assert json.loads(flame("--job", OLD_JOB, "--source", "perf", "--json", when=False).stdout)["total"] == 100_000
+    assert json.loads(flame("--job", OLD_JOB, "--unit", "bytes", "--json", when=False).stdout)["total"] == 4096
+
+
+def test_folded_stacks_are_what_was_sampled(flame: Flame, world: Stacks) -> None:
+    flame("--job", JOB, "-o", "out.folded")
+    assert weights(folded.parse(Path("out.folded").read_text())) == selves(world)
+
+
+def test_speedscope_opens_it(flame: Flame, world: Stacks) -> None:
+    flame("--job", JOB, "-o", "out.speedscope.json", "--by", "rank")
+    text = Path("out.speedscope.json").read_text()
+    assert weights(speedscope.parse(text)) == selves(world)
+    assert [each["name"] for each in json.loads(text)["profiles"]] == ["rank 0", "rank 1"]
+
+
+def test_json_has_the_rows_of_the_api(flame: Flame, world: Stacks) -> None:
+    flame("--job", JOB, "-o", "out.json")
+    told = json.loads(Path("out.json").read_text())
+    assert told["columns"]["value"][0] == told["total"] == sampled(world, "after")[()]
+    assert list(told["columns"]) == ["level", "label", "value", "self"]
+    assert told["top"]["function"][1] == DECODE
+
+
+def test_a_page_holds_all_it_needs(flame: Flame, world: Stacks) -> None:
+    flame("--job", JOB, "-o", "out.html")
+    text = Path("out.html").read_text()
+    assert not re.search(r"""(?:src|href)=|url\(|@import|https?:|^import |^export """, text, re.MULTILINE)
+    assert "default-src 'none'" in text
+    data = embedded_data(text)
+    assert data["columns"]["value"][0] == sampled(world, "after")[()]
+    assert ODD in data["columns"]["label"]
+    assert ODD not in text  # it would be markup
+
+
+def embedded_data(text: str) -> Any:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found
+    return json.loads(found[1])
+
+
+def test_names_end_no_script() -> None:
+    text = page("<b>", "a & b", {"columns": {"label": ["</script><script>alert(1)"], "level": [0], "value": [1]}})
+    assert text.count("</script>") == 2
+    assert "<title>&lt;b&gt;</title>" in text
+    assert embedded_data(text)["columns"]["label"] == ["</script><script>alert(1)"]
+
+
+def test_the_modules_of_the_page_share_no_name() -> None:
+    names = re.findall(r"^(?:async )?(?:class|const|let|function) (\w+)", script(), re.MULTILINE)
+    assert len(names) == len(set(names))
+    assert {path.name for path in Path("web/lib/flame").glob("*.js")} == set(MODULES)
+
+
+def test_a_difference_says_what_changed(flame: Flame, world: Stacks) -> None:
+    told = json.loads(flame("--job", JOB, "--base-since", iso(world.middle - 3600), "--json").stdout)
+    rows = {row["function"]: row for row in told["functions"]}
+    assert told["functions"][0]["function"] == STEP
+    assert (rows[STEP]["share"], rows[STEP]["base_share"], rows[STEP]["change"]) == (0.15, 0.35, -0.2)
+    assert rows[ODD]["base_self"] == 0
+    table = flame("--job", JOB, "--base-since", iso(world.middle - 3600)).stdout
+    assert "-20.00" in table
+    assert "against" in table
+
+
+def test_a_difference_in_files(flame: Flame, world: Stacks) -> None:
+    words = ("--job", JOB, "--base-since", iso(world.middle - 3600))
+    for name in ("out.folded", "out.html", "out.json"):
+        flame(*words, "-o", name)
+    lines = Path("out.folded").read_text().splitlines()
+    now = {tuple(line.rsplit(" ", 2)[0].split(";")): int(line.rsplit(" ", 1)[1]) for line in lines}
+    assert now == {path: selves(world).get(path, 0) for path in now}
+    assert "base_self" in embedded_data(Path("out.html").read_text())["columns"]
+    assert "speedscope" in flame(*words, "-o", "out.speedscope.json", fails=2).stderr
+
+
+def test_a_difference_has_parts_as_well(flame: Flame, world: Stacks) -> None:
+    words = ("--job", JOB, "--base-since", iso(world.middle - 3600))
+    flame(*words, "--by", "rank", "-o", "out.json")
+    columns = json.loads(Path("out.json").read_text())["columns"]
+    assert {label for level, label in zip(columns["level"], columns["label"], strict=True) if level == 1} == {
+        "rank 0", "rank 1",
+    }  # fmt: skip
+    functions = json.loads(flame(*words, "--json").stdout)["functions"]
+    assert json.loads(flame(*words, "--by", "rank", "--json").stdout)["functions"] == functions
+
+
+def test_a_difference_of_jobs_is_at_their_own_times(flame: Flame, world: Stacks) -> None:
+    told = json.loads(flame("--job", JOB, "--base-job", OLD_JOB, "--json", when=False).stdout)
+    assert told["base_since"] == iso(world.since)
+    base = {row["function"]: row["base_share"] for row in told["functions"]}
+    assert base[STEP] == 1
+    assert base[MAIN] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("-o", "out.pdf"), 2, ".speedscope.json"),
+        (("--since", "1h", "--until", "2h"), 2, "not after"),
+        (("--since", "yesterday"), 2, "no time"),
+        (("--base-since", "1h", "--base-until", "2h"), 2, "--base-until"),
+        (("--job", "nobody"), 1, "no stacks of job nobody"),
+        (("--rank", "7", "--since", "1h"), 1, "warpmeter doctor"),
+        (("--by", "colour"), 2, "colour"),
+        (("--job", "nobody", "-o", "nowhere/out.html"), 1, "no stacks"),
+        (("-o", "nowhere/out.html"), 1, "nowhere"),
+    ],
+)
+def test_it_says_what_is_wrong(flame: Flame, words: tuple[str, ...], status: int, said: str) -> None:
+    done = flame(*words, when=False, fails=status)
+    assert said in re.sub(r"\s+", " ", done.stderr)
+    assert not Path("out.html").exists()
+
+
+def test_names_of_files_are_completed() -> None:
+    assert complete.flames("out") == ["out.html", "out.folded", "out.speedscope.json", "out.json"]
+    assert complete.flames("out.s") == ["out.speedscope.json"]
+    assert complete.flames("")[0] == "flame.html"

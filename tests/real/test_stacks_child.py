@@ -1,0 +1,83 @@
+"""Programs that run beside the agent are bounded, and what they say is kept."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.wait import until
+from warpmeter.producers.stacks.child import Bounds, Child, End
+
+SHELL = ["/bin/sh", "-c"]
+
+
+def ended(child: Child) -> End:
+    found: list[End] = []
+
+    def looked() -> bool:
+        end = child.ended()
+        if end is not None:
+            found.append(end)
+        return bool(found)
+
+    until(looked, "the program to end")
+    return found[0]
+
+
+def test_what_it_writes_and_what_it_says_are_two_things() -> None:
+    child = Child([*SHELL, "printf hello > {}; echo words; echo more >&2; exit 3"], Bounds(5))
+    end = ended(child)
+    assert (end.status, end.words, child.output()) == (3, "words\nmore\n", b"hello")
+    assert child.ended() is None
+    child.close()
+
+
+def test_what_one_wrote_another_reads() -> None:
+    file = os.memfd_create("test")
+    first = Child([*SHELL, "printf recorded > {}"], Bounds(0), file)
+    assert ended(first).status == 0
+    first.close()
+    second = Child([*SHELL, "cat {}; echo words >&2"], Bounds(0), file, prints=True)
+    assert (ended(second).words, second.output()) == ("words\n", b"recorded")
+    second.close()
+    os.close(file)
+
+
+@pytest.mark.parametrize(
+    ("line", "bounds", "number"),
+    [
+        ("exec head -c 100000 /dev/zero > {}", Bounds(5, output=5000), signal.SIGXFSZ),
+        ("while :; do :; done", Bounds(5, cpu_s=1), signal.SIGXCPU),
+    ],
+)
+def test_too_much_output_or_cpu_time_ends_it(line: str, bounds: Bounds, number: signal.Signals) -> None:
+    child = Child([*SHELL, line], bounds)
+    assert ended(child).status == -number
+    assert len(child.output()) <= bounds.output
+    child.close()
+
+
+def test_too_much_memory_is_not_given() -> None:
+    child = Child([sys.executable, "-I", "-c", "bytearray(1 << 30)"], Bounds(5, memory=200 << 20))
+    end = ended(child)
+    assert (end.status, "MemoryError" in end.words) == (1, True)
+    child.close()
+
+
+def test_it_runs_in_a_group_of_its_own_at_a_low_priority_with_nothing_of_ours_in_its_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("A_SECRET", "not-for-children")
+    child = Child(["/bin/sleep", "100"], Bounds(7))
+    assert os.getpgid(child.pid) == child.pid
+    assert os.getpriority(os.PRIO_PROCESS, child.pid) == 7
+    assert b"not-for-children" not in Path(f"/proc/{child.pid}/environ").read_bytes()
+    child.close()
+    assert not Path(f"/proc/{child.pid}").exists()
+
+
+def test_what_cannot_be_started_says_so() -> None:
+    with pytest.raises(OSError, match="/nowhere/py-spy cannot be started"):
+        Child(["/nowhere/py-spy"], Bounds(5))
