@@ -15,8 +15,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,11 +28,11 @@ import psutil
 
 from benchmarks.fleet import print_table
 from benchmarks.latest import NAME
+from benchmarks.minutes import opened
 from benchmarks.web import api, engine, serving, sql_of, timed
 from tests.brokers.maven import cache_folder
-from warpmeter import migrate
-from warpmeter.settings import Settings, Store
-from warpmeter.store import Client, connect
+from warpmeter.settings import Settings
+from warpmeter.store import Client
 
 LAYOUT: Final = 2
 """Another number when what is made changes, the table with it: what is in the cache is then made anew."""
@@ -133,16 +132,6 @@ def fill(client: Client, shape: Sampled) -> None:
         start = time.monotonic()
         client.command(_samples(shape, hour))
         print(f"hour {hour + 1} of {shape.hours}: {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
-
-
-@contextmanager
-def opened(folder: Path) -> Iterator[Client]:
-    """A client of the engine in this process on `folder`, with the shipped tables."""
-    store = Store(dsn=f"chdb://{folder}")
-    with closing(connect(store, database="default")) as admin:
-        migrate.apply(admin, store)
-        with closing(connect(store)) as client:
-            yield client
 
 
 def made(hosts: int = 128, hours: int = 17) -> tuple[Path, Sampled]:

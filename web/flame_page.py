@@ -7,8 +7,10 @@ from html import escape
 from importlib import resources
 from typing import Any, Final
 
-MODULES: Final = ("tree.js", "words.js", "painter.js", "parts.js", "view.js")
-"""Of `web/lib/flame`, each after those that it imports."""
+MODULES: Final = (
+    "labels.js", "flame/tree.js", "flame/words.js", "flame/painter.js", "flame/parts.js", "flame/view.js"
+)  # fmt: skip
+"""Of `web/lib`, each after those that it imports."""
 STYLES: Final = ("warpmeter.css", "flame.css")
 _IMPORT: Final = re.compile(r'^import \{[^}]*\} from "[^"]*";\n', re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export (?=(?:async )?(?:class|const|function)\b)", re.MULTILINE)
@@ -60,7 +62,7 @@ def page(title: str, about: str, shown: Mapping[str, Any]) -> str:
 
 def script() -> str:
     """The modules as one: in order, what they import from each other being there already."""
-    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", _text(f"flame/{name}"))) for name in MODULES)
+    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", _text(name))) for name in MODULES)
 
 
 def _text(name: str) -> str:

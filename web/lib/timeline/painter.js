@@ -1,5 +1,6 @@
 // Draws a timeline on a canvas: what tiles hold of the stretch in view, the ruler, steps, what is selected, and arrows.
 
+import { cut } from "../labels.js";
 import { colour as css, isDark } from "../theme.js";
 import { length, ruler } from "./scale.js";
 import { palette, SHADES } from "./names.js";
@@ -228,24 +229,6 @@ export class Painter {
     for (const x of [x0, x1]) context.fillRect(Math.round(x), RULER, 1, this.height);
     context.fillRect(Math.max(0, x0), RULER - 3, Math.min(this.width, x1) - Math.max(0, x0), 3);
   }
-}
-
-const widths = new Map();
-
-// As much of a text as fits. Widths are summed letter by letter: measuring each label would take most of a frame.
-function cut(context, text, wide) {
-  let [at, sum] = [0, 0];
-  for (; at < text.length && sum <= wide; at += 1) sum += letter(context, text[at]);
-  if (sum <= wide) return text;
-  const room = wide - letter(context, "…");
-  while (at > 0 && sum > room) sum -= letter(context, text[(at -= 1)]);
-  return at < 2 ? "" : `${text.slice(0, at)}…`;
-}
-
-function letter(context, one) {
-  let wide = widths.get(one);
-  if (wide === undefined) widths.set(one, (wide = context.measureText(one).width));
-  return wide;
 }
 
 // The whole trace in a strip: how busy the streams were (without streams, the threads), and what is in view.
