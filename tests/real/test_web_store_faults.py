@@ -25,6 +25,7 @@ ANY = {
     "metric": "gpu_util",
     "base": "b",
     "q": "x",
+    "function": "f",
     "lane": "0",
     "start_ns": "0",
     "host": "h",
