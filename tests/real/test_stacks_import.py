@@ -150,7 +150,18 @@ def test_a_mistake_is_said_in_a_line_and_nothing_is_sent(tmp_path: Path) -> None
     assert "is no rate of sampling" in run(good, "--host", "h", "--rate", 0, fails=1).output
     assert "give one of them" in run(good, "--host", "h", "--rate", 9, "--unit", "count", fails=2).output
     assert "--host is a name" in run(good, "--host", " ", fails=2).output
+    for name in ("--host", "--job", "--source"):
+        said = run(good, "--host", "h", name, "\udcff", fails=2).output
+        assert f"{name} is a name of 1 to" in said
+        assert "that can be printed" in said
     assert run(good, fails=2).exit_code == 2
+
+
+def test_a_file_whose_name_is_no_text_has_one_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"a\xffb.folded")).write_text("a;b 3\n")
+    found = importing.imported(next(tmp_path.iterdir()), importing.Whose("h"), importing.Weights())
+    (told,) = importing.rows(found, importing.Whose("h"))
+    assert (told.source, Path(found.file).name) == ("import:a\ufffdb", "a\ufffdb.folded")
 
 
 @pytest.mark.long
@@ -167,6 +178,20 @@ def test_a_bus_that_goes_away_is_said_with_what_it_took(monkeypatch: pytest.Monk
     found = importing.imported(GOLDEN / "cpu.pprof", importing.Whose("h"), importing.Weights())
     with pytest.raises(importing.NotTakenError, match=r"did not take all of it \(.*\); nothing was imported"):
         importing.send(Kafka(NOWHERE), [found], importing.Whose("h"))
+
+
+def test_who_gives_up_is_told_what_was_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupts(tuple[str, ...]):
+        def __iter__(self) -> Iterator[str]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(importing, "GIVEN_UP_S", 0.1)
+    monkeypatch.setattr(importing, "check", lambda *_: ())
+    stacks = (Weighed(("a",), 1),) * 1001 + (Weighed(Interrupts(("b",)), 1),)
+    found = importing.Imported("f", "folded", "import:f", 1.6e9, 1.0, Profile("count", (Part(Who(), stacks),)))
+    with pytest.raises(importing.NotTakenError, match=r"all of it \(it was interrupted\); nothing was imp") as given_up:
+        importing.send(Kafka(NOWHERE), [found], importing.Whose("h"))
+    assert given_up.value.exit_status == 130
 
 
 def test_rows_fit_into_messages() -> None:

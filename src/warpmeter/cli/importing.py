@@ -20,7 +20,7 @@ from warpmeter.schemas.generated.stack_samples_pb2 import Envelope
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Kafka
 from warpmeter.stacks import Unit, Weighed, identity
-from warpmeter.stacks.profile import Profile, StacksError, Who
+from warpmeter.stacks.profile import CUT, DEEPEST, Profile, StacksError, Who, clean
 from warpmeter.stacks.reading import Format, read
 from warpmeter.topics import Missing, check
 
@@ -29,16 +29,17 @@ TOPIC: Final = TOPICS["stack-samples"]
 ROWS: Final = 1000
 BYTES: Final = 200_000
 """Of a message; one row has at most half a MiB, so it stays below the topic's limit."""
-DEEPEST: Final = 1024
 FRAME_BYTES: Final = 512
-CUT: Final = "[cut off]"
 TAKEN_S: Final = 60.0
+GIVEN_UP_S: Final = 5.0
 EARLIEST, LATEST = 1_577_836_800.0, 4_102_444_800.0  # 2020 to 2100, as the table takes it
 LONGEST_MS: Final = 2**32 - 1
 
 
 class NotTakenError(Exception):
     """The bus did not take all of it; the message says how much and what to do."""
+
+    exit_status = 1
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,9 @@ def imported(path: Path, whose: Whose, weights: Weights) -> Imported:
         raise StacksError(
             f"{path}: it is of {common.said(at) if 0 < at < 1e11 else at}: say with --at when it was taken"
         )
-    return Imported(str(path), kind, f"import:{whose.source or _name(path)}", round(at, 3), profile.duration_s, profile)
+    return Imported(
+        clean(str(path)), kind, f"import:{whose.source or _name(path)}", round(at, 3), profile.duration_s, profile
+    )
 
 
 def all_of(paths: Sequence[Path], whose: Whose, weights: Weights) -> list[Imported]:
@@ -116,7 +119,8 @@ def _weighed(kind: Format, found: Profile, weights: Weights) -> Profile:
 
 def _name(path: Path) -> str:
     """The file's name without its endings: `run7.pprof.gz` is `run7`."""
-    return path.name.split(".")[0][:100] or "file"
+    name = path.name.split(".")[0][:100]
+    return clean(name) if name else "file"
 
 
 def rows(found: Imported, whose: Whose) -> Iterator[StackSample]:
@@ -204,6 +208,13 @@ class _Sending:
         if self._taken < self._put:
             raise self._error("no answer")
 
+    def given_up(self) -> NotTakenError:
+        """What is to be said where nobody wants to wait any longer; what is on its way arrives first."""
+        self._sender.flush(GIVEN_UP_S)
+        error = self._error("it was interrupted")
+        error.exit_status = 130
+        return error
+
     def _delivered(self, count: int, error: KafkaError | None, _: KafkaMessage) -> None:
         if error is None:
             self._taken += count
@@ -235,9 +246,12 @@ def send(kafka: Kafka, found: Sequence[Imported], whose: Whose) -> None:
     told = (row for each in found for row in rows(each, whose))
     total = sum(each.rows for each in found)
     shown = track(told, "Sending", total, console=common.err, disable=not common.err.is_terminal, transient=True)
-    for batch in batches(shown):
-        sending.put(whose.host, batch)
-    sending.end()
+    try:
+        for batch in batches(shown):
+            sending.put(whose.host, batch)
+        sending.end()
+    except KeyboardInterrupt:
+        raise sending.given_up() from None
 
 
 def warn_of_old(found: Sequence[Imported], keeps_days: int) -> None:
