@@ -28,6 +28,8 @@ NAME: Final = "py-spy"
 SEIZES: Final = (0, 4, 3)
 """The first version that was seen to let go of a process when it is killed."""
 VERSION_S: Final = 10.0
+LINES_MAX: Final = 200
+"""Of one stack."""
 BEHIND: Final = "behind in sampling"
 MISSING: Final = (
     "py-spy is not installed beside the agent's Python, so no stacks of Python are sampled: "
@@ -117,13 +119,15 @@ def profile(output: bytes, rate: int) -> Profile | None:
 
 def _on_lines(text: str) -> str:
     """Each stack on one line: code that a program made may have a file whose name is several lines."""
-    found, begun = [], ""
+    found, begun = list[str](), list[str]()
     for line in text.split("\n"):
-        begun = f"{begun} {line}" if begun else line
-        if _COUNTED.search(begun):
-            found.append(begun)
-            begun = ""
-    return "\n".join([*found, begun])
+        begun.append(line)
+        if _COUNTED.search(f" {line}" if len(begun) > 1 else line):
+            found.append(" ".join(begun))
+            begun.clear()
+        elif len(begun) > LINES_MAX:
+            raise ValueError(f"{line.strip()[:60]!r}, and {LINES_MAX} lines before it, are of no stack")
+    return "\n".join([*found, " ".join(begun)])
 
 
 def was_behind(end: End) -> bool:

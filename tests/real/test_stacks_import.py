@@ -195,7 +195,7 @@ def test_who_gives_up_is_told_what_was_taken(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_rows_fit_into_messages() -> None:
-    who, stack = Who(1, "p", 2, "t"), Weighed(("ü" * 10_000,) * 5000, 1)
+    who, stack = Who(1, "p" * 1_000_000, 2, "ü" * 1_000_000), Weighed(("ü" * 10_000,) * 5000, 1)
     found = importing.Imported("f", "folded", "import:f", 1.6e9, 1e9, Profile("count", (Part(who, (stack, stack)),)))
     told = list(importing.rows(found, importing.Whose("h")))
     assert all(row.ByteSize() < 600_000 for row in told)

@@ -10,6 +10,7 @@ from warpmeter.producers.stacks.intern import Told
 from warpmeter.producers.stacks.pyspy import Trouble
 from warpmeter.producers.stacks.rotation import Target
 from warpmeter.producers.stacks.rows import CUT, DEEPEST, Rows, Sampled, StackSample, Whose
+from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Agent
 from warpmeter.stacks import identity
 
@@ -67,6 +68,13 @@ def test_a_recursion_that_ran_away_keeps_its_innermost_frames() -> None:
     assert (len(row.frames), row.frames[0], row.frames[-1]) == (DEEPEST + 1, CUT, "f (a.py:999)")
 
 
+def test_names_without_end_leave_a_row_that_a_topic_takes() -> None:
+    stack = b";".join(b"%d%s (a.py:1)" % (at, "漢".encode() * 5000) for at in range(1000))
+    (row,) = rows(b"thread (7): " + b"M" * 1_000_000 + b";" + stack + b" 1\n")
+    assert row.ByteSize() < TOPICS["stack-samples"].max_message_bytes * 0.6
+    assert row.frames[-1].startswith("999漢漢")
+
+
 def test_a_file_of_a_name_of_several_lines_is_one_frame_and_leaves_the_others_as_they_are() -> None:
     found = rows(b"thread (7): M;f (made\n\n7 up:1) 2\nthread (7): M;g (a.py:2) 3\n")
     assert [(list(row.frames), row.samples) for row in found] == [(["f (made  7 up:1)"], 2), (["g (a.py:2)"], 3)]
@@ -77,6 +85,14 @@ def test_nothing_seen_is_no_profile_and_what_is_none_is_an_error() -> None:
     assert perf.profile(b"\n") is None
     with pytest.raises(ValueError, match="line 1"):
         pyspy.profile(b"what is this", 19)
+
+
+def test_nonsense_of_any_length_is_an_error_at_once() -> None:
+    for nonsense in (b"x\n" * 8_000_000, bytes(range(256)) * 60_000):
+        with pytest.raises(ValueError, match="are of no stack"):
+            pyspy.profile(nonsense, 19)
+        with pytest.raises(ValueError, match="line 1"):
+            perf.profile(nonsense)
 
 
 PERF = """\

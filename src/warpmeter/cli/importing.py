@@ -19,7 +19,8 @@ from warpmeter.registry import RegistryError
 from warpmeter.schemas.generated.stack_samples_pb2 import Envelope
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Kafka
-from warpmeter.stacks import Unit, Weighed, identity
+from warpmeter.stacks import NAME_BYTES, Unit, Weighed, identity
+from warpmeter.stacks import fitted as shortened
 from warpmeter.stacks.profile import CUT, DEEPEST, Profile, StacksError, Who, clean
 from warpmeter.stacks.reading import Format, read
 from warpmeter.topics import Missing, check
@@ -144,7 +145,8 @@ def _row(common_: StackSample, who: Who, stack: Weighed) -> StackSample:
     frames = fitted(stack.frames)
     row = StackSample()
     row.CopyFrom(common_)
-    row.pid, row.process, row.tid, row.thread = who.pid, who.process, who.tid, who.thread
+    row.pid, row.process = who.pid, shortened(who.process, NAME_BYTES)
+    row.tid, row.thread = who.tid, shortened(who.thread, NAME_BYTES)
     row.stack, row.samples, row.weight = identity(frames), stack.samples, stack.weight
     row.frames.extend(frames)
     return row
@@ -153,9 +155,7 @@ def _row(common_: StackSample, who: Who, stack: Weighed) -> StackSample:
 def fitted(frames: Sequence[str]) -> tuple[str, ...]:
     """Frames that fit into a message: of a recursion without end the innermost ones, of endless names the beginning."""
     kept = frames if len(frames) <= DEEPEST else (CUT, *frames[1 - DEEPEST :])
-    return tuple(
-        text if len(text) <= FRAME_BYTES // 4 else text.encode()[:FRAME_BYTES].decode(errors="ignore") for text in kept
-    )
+    return tuple(shortened(text, FRAME_BYTES) for text in kept)
 
 
 def batches(told: Iterable[StackSample]) -> Iterator[list[StackSample]]:

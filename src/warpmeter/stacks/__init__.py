@@ -12,6 +12,8 @@ from hashlib import blake2b
 from typing import Final, Literal
 
 Unit = Literal["microseconds", "bytes", "count"]
+NAME_BYTES: Final = 200
+"""Of the names of processes and threads, as they are kept."""
 _FRAME: Final = re.compile(r"(?P<function>.*?)(?: \((?P<file>[^()]*?)(?::(?P<line>\d+))?\))?", re.DOTALL)
 
 
@@ -45,6 +47,11 @@ def frame(text: str) -> Frame:
     if found is None or not found["file"]:
         return Frame(text)
     return Frame(found["function"], found["file"], int(found["line"] or 0))
+
+
+def fitted(text: str, most: int) -> str:
+    """The beginning of a text that has at most so many bytes."""
+    return text if len(text) <= most // 4 else text.encode()[:most].decode(errors="ignore")
 
 
 def identity(frames: Sequence[str]) -> int:
