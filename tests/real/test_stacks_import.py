@@ -19,7 +19,7 @@ from warpmeter.cli.app import app
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Kafka, Settings
 from warpmeter.stacks import Weighed, folded, identity
-from warpmeter.stacks.profile import Part, Profile, Who
+from warpmeter.stacks.profile import CUT, DEEPEST, Part, Profile, Who
 from warpmeter.stacks.reading import read
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "stacks"
@@ -108,7 +108,7 @@ def test_many_stacks_go_in_messages_that_the_topic_takes(
         "WHERE host LIKE {tag:String}"
     )[0]
     assert (weight, unit) == ((3000 * 3001 // 2 + 7) * 10_000, "microseconds")
-    assert (longest, deepest) == (importing.FRAME_BYTES, importing.DEEPEST)
+    assert (longest, deepest) == (importing.FRAME_BYTES, DEEPEST)
 
 
 def test_a_dry_run_sends_nothing_and_says_what_it_would_send() -> None:
@@ -200,7 +200,7 @@ def test_rows_fit_into_messages() -> None:
     told = list(importing.rows(found, importing.Whose("h")))
     assert all(row.ByteSize() < 600_000 for row in told)
     assert [len(batch) for batch in importing.batches(told)] == [1, 1]
-    assert told[0].frames[0] == importing.CUT
+    assert told[0].frames[0] == CUT
     assert told[0].period_ms == importing.LONGEST_MS
-    small = replace(found, profile=Profile("count", (Part(who, (Weighed(("a",), 1),) * 2500),)))
+    small = replace(found, profile=Profile("count", (Part(Who(1, "p"), (Weighed(("a",), 1),) * 2500),)))
     assert [len(batch) for batch in importing.batches(importing.rows(small, importing.Whose("h")))] == [1000, 1000, 500]
