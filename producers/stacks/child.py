@@ -109,12 +109,13 @@ class Child:
                 os.killpg(self.pid, number)
 
     def ended(self) -> End | None:
-        """How it ended; None while it runs."""
+        """How it ended; None while it runs. What it started ends with it."""
         if self._process.returncode is not None:
             return None
-        pid, status, usage = os.wait4(self.pid, os.WNOHANG)
-        if not pid:
+        if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             return None
+        self.tell(signal.SIGKILL)  # as long as nobody has asked how it ended, its group is nobody else's
+        _, status, usage = os.wait4(self.pid, 0)
         self._process.returncode = os.waitstatus_to_exitcode(status)
         words = os.pread(self._words, WORDS_MAX, 0).decode(errors="replace")
         return End(self._process.returncode, usage.ru_utime + usage.ru_stime, words)

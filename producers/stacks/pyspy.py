@@ -153,6 +153,15 @@ def trouble(end: End, tracer: int) -> Trouble | None:
     return Trouble("failed", f"py-spy: {said}")
 
 
+def of_known(trouble: Trouble, known: bool) -> Trouble:
+    """What it means where py-spy does, or does not, know the interpreter; it reads none whose threads are too deep."""
+    if trouble.state != "unsupported":
+        return trouble
+    if known:
+        return Trouble("failed", f"{trouble.why} (but did before: is a thread of it in a deep recursion?)")
+    return Trouble("unsupported", f"{trouble.why}; nor does it read one with a thread more than 4,096 calls deep")
+
+
 def _reason(words: str) -> str:
     """The error and what caused it, on one line."""
     whole = words.partition("Stack backtrace")[0]

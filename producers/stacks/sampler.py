@@ -27,6 +27,10 @@ RECORDED_S: Final = 15.0
 NAMING_S: Final = 40.0
 STALLED_S: Final = 0.3
 STALLED_LOOKS: Final = 6
+HELD: Final = (
+    "py-spy held it still and did not get on, as where it reads the names of a large library: it was ended, and the "
+    "process goes on"
+)
 LATE: Final = "perf did not finish in time"
 SPOOL: Final = Path("/var/tmp")
 
@@ -45,7 +49,7 @@ class Finished:
     """What a sampler of one process gave: `output` of py-spy, and `trouble` where it failed.
 
     `gone`: the process has ended. `tids`: of its threads, where it counts them otherwise than the host. `refused`: the
-    sampler may not enter its pid namespace.
+    sampler may not enter its pid namespace. `stalled`: the sampler held it still for too long.
     """
 
     target: Target
@@ -57,6 +61,7 @@ class Finished:
     trouble: Trouble | None = None
     gone: bool = False
     refused: bool = False
+    stalled: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,11 +140,11 @@ class ProcessSampler:
         tids = {} if gone else pyspy.host_tids(self._proc, self.target.pid)
         cost = Cost(end.cpu_s, behind)
         refused = bool(self._entering) and pyspy.not_entered(end)
-        return Finished(self.target, self._begun, self._rate, output, cost, tids, trouble, gone, refused)
+        return Finished(self.target, self._begun, self._rate, output, cost, tids, trouble, gone, refused, self._stalled)
 
     def _trouble(self, end: End) -> Trouble | None:
         if self._stalled:
-            return Trouble("timeout", "py-spy held it still and did not get on: it was ended, and the process goes on")
+            return Trouble("timeout", HELD)
         if self._late or end.status == -signal.SIGINT:  # nobody else sends that; it had not even begun to listen
             return Trouble("timeout", "py-spy did not finish in time")
         return pyspy.trouble(end, pyspy.tracer(self._proc, self.target.pid))

@@ -39,6 +39,14 @@ def held_back(paces: Sequence[tuple[int, str]], rate: int) -> list[Health]:
     ]
 
 
+def without_c(targets: Sequence[Target]) -> list[Health]:
+    """One row for all whose C frames are left out."""
+    if not targets:
+        return []
+    why = f"{_pids([target.pid for target in targets])}: no C frames for an hour, for py-spy held it still too long"
+    return [Health("native", "paused", why, len(targets))]
+
+
 def _of_many(troubles: Sequence[tuple[Target, Trouble]]) -> str:
     whys: dict[str, list[int]] = {}
     for target, trouble in troubles:

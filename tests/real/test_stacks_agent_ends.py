@@ -135,6 +135,26 @@ def test_a_sampler_that_does_not_get_on_while_it_holds_a_process_is_ended(busy: 
     until(lambda: goes_on(busy), "the process to go on")
     assert turns.health["processes/timeout"].why.startswith(f"pid {busy}: py-spy held it still")
     assert "its sampler was behind" in turns.health["rate"].why
+    assert turns.health["native"].why.startswith(f"pid {busy}: no C frames for an hour")
+    turns.begin()
+    (sampler,) = turns.samplers()
+    assert b"--native" not in Path(f"/proc/{sampler}/cmdline").read_bytes()
+    os.kill(sampler, signal.SIGINT)
+    turns.finish()
+
+
+@pytest.mark.long
+def test_what_calls_itself_too_deep_is_said_and_tried_again(tmp_path: Path) -> None:
+    with running({"deep": Program.put(tmp_path, "deep", programs.DEEP)}) as pids:
+        turns = Turns([tree(pids["deep"])], stacks_sampling_s=1.0, stacks_rate_hz=10)
+        with going(pids["deep"]):
+            until(lambda: bool(turns.turn() or turns.rows), "its stacks before it goes deep", 120)
+            os.kill(pids["deep"], signal.SIGUSR1)
+            until(lambda: bool(turns.turn() or turns.troubles), "it to be deep", 120)
+        (told,) = turns.troubles.values()
+        assert told.state in ("failed", "timeout")
+        turns.begin()
+        assert turns.samplers() or "in one turn of" in turns.health["rate"].why
 
 
 @pytest.mark.long

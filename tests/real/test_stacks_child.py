@@ -78,6 +78,13 @@ def test_it_runs_in_a_group_of_its_own_at_a_low_priority_with_nothing_of_ours_in
     assert not Path(f"/proc/{child.pid}").exists()
 
 
+def test_what_it_started_ends_with_it() -> None:
+    child = Child([*SHELL, "sleep 1000 & echo $!"], Bounds(5))
+    left = int(ended(child).words)
+    until(lambda: not Path(f"/proc/{left}").exists(), "what it left behind to end")
+    child.close()
+
+
 def test_what_cannot_be_started_says_so() -> None:
     with pytest.raises(OSError, match="/nowhere/py-spy cannot be started"):
         Child(["/nowhere/py-spy"], Bounds(5))
