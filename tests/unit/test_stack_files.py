@@ -72,6 +72,14 @@ def test_py_spys_lines_tell_process_and_thread_apart() -> None:
     assert (timed.unit, timed.weight) == ("microseconds", found.weight * 50_000)
 
 
+def test_semicolons_in_names_part_no_frame_of_py_spy() -> None:
+    line = b'process 7:"python3";thread (7): w;<b>;5;run (t.py:3);f (dir;of/a;b.py:7);g (libc.so) 3\nx;y 1\n'
+    py_spys, others = parse(line, "x")[1].parts
+    assert py_spys.who == Who(7, "python3", 7, "w;<b>;5")
+    assert py_spys.stacks[0].frames == ("run (t.py:3)", "f (dir;of/a;b.py:7)", "g (libc.so)")
+    assert others.stacks[0].frames == ("x", "y")
+
+
 def test_py_spys_speedscope_is_time_of_each_thread() -> None:
     kind, found = read(GOLDEN / "py-spy.speedscope.json")
     told = json.loads((GOLDEN / "py-spy.speedscope.json").read_text())
