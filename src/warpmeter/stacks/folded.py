@@ -45,7 +45,7 @@ def _add(found: Gathered, line: str) -> None:
 
 
 def _whole(parts: list[str]) -> list[str]:
-    """py-spy's frames, each ends with a bracket: what a semicolon in a file's or thread's name parted is put together."""
+    """Of py-spy, whose frames end with a bracket: what a semicolon in a file's or thread's name parted is one again."""
     at = next((place for place, part in enumerate(parts) if _THREAD.fullmatch(part)), len(parts))
     if at == len(parts) or not parts[-1].endswith(")"):
         return parts
@@ -55,7 +55,7 @@ def _whole(parts: list[str]) -> list[str]:
         if part.endswith(")"):
             found.append(";".join(begun))
             begun.clear()
-    name, _, function = found[at + 1].partition(" (")[0].rpartition(";")
+    name = found[at + 1].partition(" (")[0].rpartition(";")[0]
     if name:
         found[at : at + 2] = [f"{found[at]};{name}", found[at + 1][len(name) + 1 :]]
     return found
