@@ -269,3 +269,10 @@ def test_grafana_can_draw_it(shared_tables: Client, world: Stacks) -> None:
     assert list(types) == ["level", "label", "value", "self"]
     assert types["label"] == "String"
     assert all(types[name].removeprefix("U").startswith("Int") for name in ("level", "value", "self"))
+
+
+def test_a_named_query_says_which_value_is_none(site: TestClient) -> None:
+    for name, value in (("least", "abc"), ("least", ""), ("rank", "x"), ("pid", "-1"), ("windows", "nonsense")):
+        answer = site.get("/api/v1/queries/stack_flame", params={name: value})
+        assert answer.status_code == 422, answer.text
+        assert wrong(answer.json()) == [name if name != "windows" else "query"]
