@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -14,6 +15,8 @@ from typer.testing import CliRunner, Result
 from tests.stackworld import DECODE, JOB, MAIN, ODD, OLD_JOB, STEP, Stacks, landed, sampled
 from warpmeter.cli import complete
 from warpmeter.cli.app import app
+from warpmeter.cli.flames.asking import FlameError
+from warpmeter.cli.flames.files import put
 from warpmeter.settings import Store
 from warpmeter.stacks import folded, speedscope
 from warpmeter.stacks.profile import Profile
@@ -218,13 +221,35 @@ def test_a_difference_of_jobs_is_at_their_own_times(flame: Flame, world: Stacks)
         (("--rank", "7", "--since", "1h"), 1, "warpmeter doctor"),
         (("--by", "colour"), 2, "colour"),
         (("--job", "nobody", "-o", "nowhere/out.html"), 1, "no stacks"),
-        (("-o", "nowhere/out.html"), 1, "nowhere"),
+        (("-o", "nowhere/out.html"), 1, "nowhere/out.html cannot be written (No such file or directory)"),
+        (("--rank", str(2**64)), 2, "--rank"),
+        (("--pid", str(2**40)), 2, "--pid"),
+        (("--job", "\udcff"), 2, "--job is a name of characters that can be printed"),
     ],
 )
 def test_it_says_what_is_wrong(flame: Flame, words: tuple[str, ...], status: int, said: str) -> None:
     done = flame(*words, when=False, fails=status)
     assert said in re.sub(r"\s+", " ", done.stderr)
     assert not Path("out.html").exists()
+
+
+def test_what_was_there_stays_until_all_is_written(flame: Flame) -> None:
+    Path("old.html").write_text("as it was")
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limit[1]))  # as a disk that is full: write(2) gives EFBIG
+    try:
+        with pytest.raises(
+            FlameError, match=r"old.html cannot be written \(File too large\); what was there is as it was"
+        ):
+            put(Path("old.html"), "x" * 20_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert Path("old.html").read_text() == "as it was"
+    assert [path.name for path in Path().iterdir()] == ["old.html"]
+    Path("link.html").symlink_to("old.html")
+    flame("--job", JOB, "-o", "link.html")
+    assert Path("link.html").is_symlink()
+    assert "as it was" not in Path("old.html").read_text()
 
 
 def test_names_of_files_are_completed() -> None:

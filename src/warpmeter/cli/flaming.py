@@ -8,7 +8,7 @@ from warpmeter import store
 from warpmeter.cli import common
 from warpmeter.cli.complete import FLAMES
 from warpmeter.cli.flames.asking import Asking, FlameError, Found, Row, Wanted
-from warpmeter.cli.flames.files import TEXTS, amount, head
+from warpmeter.cli.flames.files import TEXTS, amount, head, put
 from warpmeter.settings import Settings
 from warpmeter.stacks import frame
 
@@ -84,5 +84,5 @@ def write(settings: Settings, wanted: Wanted, path: Path) -> None:
         found = asking.graph(wanted, LEAST if ending == ".html" else 0)
         plain = found.base is not None or ending in (".folded", ".speedscope.json")
         top = [] if plain else asking.top(found, FUNCTIONS)
-    path.write_text(TEXTS[ending](found, top), "utf-8")
+    put(path, TEXTS[ending](found, top))
     common.err.print(f"{path}: {found.about()}; {amount(found.total, found.whose.unit)}", markup=False, highlight=False)
