@@ -30,7 +30,9 @@ def flame(
     ] = None,
     rank: Annotated[int | None, typer.Option(min=0, max=2**32 - 1, help="Of this rank alone.")] = None,
     process: Annotated[str, typer.Option(help="Of processes of this name alone.")] = "",
-    pid: Annotated[int | None, typer.Option(min=1, max=2**32 - 1, help="Of this process alone, as its host numbers it.")] = None,
+    pid: Annotated[
+        int | None, typer.Option(min=1, max=2**32 - 1, help="Of this process alone, as its host numbers it.")
+    ] = None,
     source: Annotated[
         str, typer.Option(help="Of what this took alone: py-spy, perf, …", show_default="that with the most")
     ] = "",
