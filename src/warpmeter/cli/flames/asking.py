@@ -15,6 +15,7 @@ from warpmeter.store import Client
 By = Literal["host", "process", "rank", "thread"]
 Row = Mapping[str, Any]
 HOUR: Final = timedelta(hours=1)
+LATEST: Final = 4_102_444_800.0
 SHORTEST: Final = timedelta(minutes=1)
 
 
@@ -186,7 +187,13 @@ class Asking:
 
 
 def _moment(text: str) -> datetime:
-    return datetime.fromtimestamp(common.moment(text), UTC).replace(microsecond=0)
+    try:
+        at = common.moment(text)
+    except (OverflowError, ValueError):
+        at = -1.0
+    if not 0 <= at < LATEST:
+        raise FlameError(f"{text} is not between 1970-01-01 and 2100-01-01", 2)
+    return datetime.fromtimestamp(at, UTC).replace(microsecond=0)
 
 
 def _ordered(since: datetime, until: datetime, first: str, last: str) -> tuple[datetime, datetime]:
