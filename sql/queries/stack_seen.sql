@@ -1,5 +1,5 @@
 -- Which stacks were sampled? By what took them and what they weigh by: on how many hosts, of which processes, of which
--- ranks, and how much; by whole hours.
+-- ranks, and how much; by whole hours. What agents sample comes first, that with the most before others.
 -- @since -1h  start of the window
 -- @until now  end of the window
 -- @host ''  of this host alone
@@ -17,4 +17,4 @@ WHERE ts >= toStartOfHour({since:DateTime('UTC')}) AND ts < {until:DateTime('UTC
     AND ({host:String} = '' OR host = {host:String})
     AND ({job_id:String} = '' OR job_id = {job_id:String})
 GROUP BY source, unit
-ORDER BY unit = 'microseconds' DESC, value DESC, source
+ORDER BY unit = 'microseconds' DESC, source IN ('py-spy', 'perf') DESC, value DESC, source

@@ -206,6 +206,22 @@ def test_units_are_not_added_up(site: TestClient, world: Stacks) -> None:
     assert told(site, "flame", source="perf", **asked)["columns"]["value"][0] == 100_000
 
 
+def test_sources_are_not_added_up(site: TestClient, world: Stacks) -> None:
+    """Two that sampled the same would count a moment twice: an answer is of one, and says of which."""
+    asked = {"since": iso(world.since), "until": iso(world.until), "job": OLD_JOB}
+    for path, more in (("flame", {}), ("top", {}), ("share", {"function": "("}), ("diff", {})):
+        answer = told(site, path, **asked, **more)
+        name = {"top": "self", "share": "all"}.get(path, "value")
+        assert answer["source"] == "py-spy"
+        total = answer["columns"][name]
+        assert (sum(total) if path in ("top", "share") else total[0]) == 900_000
+    assert told(site, "flame", unit="bytes", **asked)["source"] == "import"
+    later = {"since": iso(world.middle), "until": iso(world.until), "job": OLD_JOB}
+    answer = told(site, "diff", **later, base_since=iso(world.since), base_until=iso(world.middle))
+    assert (answer["source"], answer["columns"]["value"][0], answer["columns"]["base"][0]) == ("py-spy", 0, 900_000)
+    assert told(site, "flame", since="-3d", until="-2d", job=OLD_JOB)["source"] == ""
+
+
 def test_nothing_sampled_is_an_empty_answer(site: TestClient) -> None:
     for path in ("flame", "top", "diff", "seen"):
         columns = told(site, path, since="-3d", until="-2d", job=JOB)["columns"]
