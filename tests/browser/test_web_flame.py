@@ -1,5 +1,6 @@
 """The flame graph in a browser, on a real engine and a real web process, and the page that the command writes."""
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -202,6 +203,23 @@ def test_a_search_marks_boxes_and_says_their_share(tab: Visit, site: Site) -> No
     found.get_by_role("button", name="wait", exact=True).click()
     expect(search).to_have_value("wait (threading.py:355)")
     expect(found.locator(".wm-flame-hits")).to_have_text("50.0\u202f% of all, in 1 box")
+
+
+def test_what_is_searched_for_is_drawn_over_time(tab: Visit, site: Site) -> None:
+    found = panel(tab, site.job(since=iso(site.world.middle - 1800)))
+    found.get_by_role("searchbox").fill("DECODE")
+    course = found.get_by_role("img", name="Share of decode over time")
+    expect(course).to_have_attribute("aria-label", re.compile(r"15\.0\u202f% to 30\.0\u202f% \(.*\), in steps of"))
+    assert "L" in (course.locator("path").get_attribute("d") or "")
+    tab.shot("flame-course")
+    found.get_by_role("searchbox").fill("/decode/")
+    expect(course).to_have_count(0)
+    found.get_by_role("searchbox").fill("")
+    found.get_by_role("checkbox", name="Lines").uncheck()
+    drawn(tab)
+    found.get_by_role("button", name="decode", exact=True).click()
+    expect(found.get_by_role("img", name="Share of decode (data/images.py over time")).to_be_visible()
+    assert complaints(tab) == []
 
 
 def test_the_table_is_what_the_store_says(tab: Visit, site: Site) -> None:
