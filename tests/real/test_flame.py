@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.stackworld import DECODE, JOB, MAIN, ODD, OLD_JOB, STEP, Stacks, landed, sampled
+from tests.tables import land, row, token
 from warpmeter.cli import complete
 from warpmeter.cli.app import app
 from warpmeter.cli.flames.asking import FlameError
@@ -191,6 +192,38 @@ def test_a_difference_in_files(flame: Flame, world: Stacks) -> None:
     assert "speedscope" in flame(*words, "-o", "out.speedscope.json", fails=2).stderr
 
 
+def test_a_side_of_a_difference_without_samples_is_said(flame: Flame, world: Stacks) -> None:
+    words = ("--job", JOB, "--base-since", "9d")
+    done = flame(*words, "-o", "out.html")
+    assert "nothing was sampled to compare with" in done.stderr
+    assert "nothing was sampled to compare with" in Path("out.html").read_text()
+    table = flame(*words).stdout
+    assert "nothing was sampled to compare with" in table
+    assert re.search(r"50\.00 % +│ - +│ - +│ wait", table), table
+    assert json.loads(flame(*words, "--json").stdout)["base_total"] == 0
+    window = ("--since", iso(world.until + 60), "--until", iso(world.until + 120))
+    gone = flame("--job", OLD_JOB, *window, "--base-job", OLD_JOB, when=False)
+    assert "nothing was sampled but what is compared with" in gone.stdout
+    assert re.search(r"- +│ 100\.00 % +│ - +│ step", gone.stdout), gone.stdout
+
+
+def test_an_agent_that_may_not_look_is_the_reason(flame: Flame, shared_tables: Client, world: Stacks) -> None:
+    now = float(world.until + 30)
+    of = {"host": "locked", "ts": now, "period_ms": 60_000, "source": "stacks"}
+    told = (
+        ("perf", "unsupported", "no perf"), ("perf/rate", "paused", "in every other turn"),
+        ("processes/denied", "denied", "pid 7: ask for CAP_SYS_PTRACE"), ("rate", "paused", "1 process is slow"),
+    )  # fmt: skip
+    rows = [row("source-health", **of, subject=subject, state=state, why=why) for subject, state, why in told]
+    land(shared_tables, "source-health", rows, token(9_000_000, 9_000_003))
+    said = flame("--host", "locked", fails=1).stderr
+    assert "On locked sampling is denied: pid 7: ask for CAP_SYS_PTRACE." in said
+    assert "warpmeter doctor" in said
+    assert (
+        "On locked sampling is unsupported: no perf." in flame("--host", "locked", "--source", "perf", fails=1).stderr
+    )
+
+
 def test_a_difference_has_parts_as_well(flame: Flame, world: Stacks) -> None:
     words = ("--job", JOB, "--base-since", iso(world.middle - 3600))
     flame(*words, "--by", "rank", "-o", "out.json")
@@ -218,7 +251,13 @@ def test_a_difference_of_jobs_is_at_their_own_times(flame: Flame, world: Stacks)
         (("--since", "yesterday"), 2, "no time"),
         (("--base-since", "1h", "--base-until", "2h"), 2, "--base-until"),
         (("--job", "nobody"), 1, "no stacks of job nobody"),
-        (("--rank", "7", "--since", "1h"), 1, "warpmeter doctor"),
+        (("--job", "nobody"), 1, "Nothing has been heard of a job nobody"),
+        (("--host", "nowhere"), 1, "Nothing has been heard of a host nowhere"),
+        (("--since", "3d", "--until", "2d"), 1, "WARPMETER_STACKS=off in their environment: `warpmeter doctor`"),
+        (("--job", JOB, "--since", "3d", "--until", "2d"), 1, "It ran from 20"),
+        (("--rank", "7", "--since", "1h"), 1, "others in these hours: of processes python3, of ranks 0, 1"),
+        (("--job", JOB, "--source", "perf"), 1, "were sampled by perf"),
+        (("--job", JOB, "--source", "perf"), 1, "others in these hours: of py-spy (--unit microseconds)"),
         (("--by", "colour"), 2, "colour"),
         (("--job", "nobody", "-o", "nowhere/out.html"), 1, "no stacks"),
         (("-o", "nowhere/out.html"), 1, "nowhere/out.html cannot be written (No such file or directory)"),

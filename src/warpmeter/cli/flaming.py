@@ -29,9 +29,14 @@ def show(settings: Settings, wanted: Wanted, as_json: bool) -> None:
     unit = found.whose.unit
     title = f"{found.about()}; {amount(found.total, unit)} in all"
     if found.base is not None:
+        both = found.total and found.base_total
         cells = [
-            (_percent(r["share"]), _percent(r["base_share"]), f"{100 * r['change']:+.2f}", *_where(r)) for r in rows
-        ]
+            (
+                _percent(r["share"]) if found.total else "-", _percent(r["base_share"]) if found.base_total else "-",
+                f"{100 * r['change']:+.2f}" if both else "-", *_where(r),
+            )
+            for r in rows
+        ]  # fmt: skip
         common.print_table(title, ("self", "before", "change", "function", "where"), cells)
         return
     cells = [

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from warpmeter import queries
 from warpmeter.cli import common
+from warpmeter.cli.flames import missing
 from warpmeter.settings import Settings
 from warpmeter.stacks import Unit
 from warpmeter.stacks.span import Span, span
@@ -99,7 +100,22 @@ class Found:
         told = f"{self.whose}; {_window(self.at)}"
         if self.whose.source:
             told += f"; {self.whose.source}"
-        return told if self.base is None else f"{told}; against {_window(self.base)}"
+        if self.base is None:
+            return told
+        told += f"; against {_window(self.base)}"
+        return f"{told} ({self.lacking})" if self.lacking else told
+
+    @property
+    def base_total(self) -> int:
+        """Of all that was seen before, in the unit."""
+        return int(self.rows[0].get("base", 0)) if self.rows else 0
+
+    @property
+    def lacking(self) -> str:
+        """What a difference has nothing of, in words; '' where it has both sides."""
+        if self.base is None or not self.rows or (self.total and self.base_total):
+            return ""
+        return "nothing was sampled to compare with" if self.total else "nothing was sampled but what is compared with"
 
 
 def _window(at: Span) -> str:
@@ -120,7 +136,7 @@ class Asking:
         shape = {"lines": str(int(wanted.lines)), "least": str(least), "by": wanted.by or ""}
         rows = self._rows("stack_flame" if found.base is None else "stack_diff", **found.given, **shape)
         if not rows or not (rows[0]["value"] or rows[0].get("base")):
-            raise FlameError(_nothing(found))
+            raise FlameError(self._nothing(found))
         return replace(found, rows=rows)
 
     def top(self, found: Found, most: int) -> list[Row]:
@@ -146,7 +162,10 @@ class Asking:
             "base_job_id": wanted.base.job if named else whose.job,
             "base_host": wanted.base.host if named else whose.host,
         }  # fmt: skip
-        return Found(wanted, whose, at, base, given)
+        if not whose.source:
+            before = replace(whose, job=given["base_job_id"], host=given["base_host"])
+            whose = replace(whose, source=self._chosen(before, base).source)
+        return Found(wanted, whose, at, base, {**given, "source": whose.source})
 
     def _window(self, wanted: Wanted) -> tuple[datetime, datetime]:
         if wanted.whose.job and not wanted.since and not wanted.until:
@@ -181,6 +200,13 @@ class Asking:
             common.err.print(f"by {sources[0]}; --source {' or '.join(sources[1:])} has others", highlight=False)
         return replace(whose, source=sources[0] if sources else "")
 
+    def _nothing(self, found: Found) -> str:
+        whose = found.whose
+        of = {name: value for name in ("rank", "process", "pid") if (value := getattr(whose, name)) not in ("", None)}
+        sought = missing.Sought(whose.job, whose.host, whose.source, whose.unit, of, found.at.since, found.at.until)
+        by = f" by {whose.source}" if found.wanted.whose.source else ""
+        return f"no stacks of {whose} were sampled{by} ({_window(found.at)}). {missing.because(self._rows, sought)}"
+
     def _rows(self, name: str, **given: str) -> list[Row]:
         asked = queries.get(name).statement(given)
         return list(self._client.query(asked.sql, dict(asked.values)).named_results())
@@ -204,11 +230,3 @@ def _ordered(since: datetime, until: datetime, first: str, last: str) -> tuple[d
 
 def _utc(at: datetime) -> datetime:
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
-
-
-def _nothing(found: Found) -> str:
-    return (
-        f"no stacks of {found.whose} were sampled ({_window(found.at)}). Agents sample Python processes of jobs where "
-        "warpmeter[agent] is installed and [agent] stacks is on: `warpmeter doctor` says what stands between; "
-        "`warpmeter stacks import` brings in what other profilers took"
-    )

@@ -33,7 +33,7 @@ def head(found: Found) -> dict[str, Any]:
         "tier": "hour" if found.at.hours else "raw",
     }
     if found.base is not None:
-        told |= {"base_since": found.base.since, "base_until": found.base.until}
+        told |= {"base_since": found.base.since, "base_until": found.base.until, "base_total": found.base_total}
     return {**told, "source": found.whose.source, "unit": found.whose.unit, "total": found.total}
 
 
