@@ -130,7 +130,7 @@ class StackSource:
         if first or not due:
             return False
         busy = bool(self._running) or self._host is not None
-        self._skipped = [Health("turn", "timeout", BUSY)] if busy else []
+        self._skipped = [Health("turn", "paused", BUSY)] if busy else []
         return not busy
 
     def _begin(self, now: float) -> None:

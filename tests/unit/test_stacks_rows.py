@@ -177,6 +177,14 @@ def test_perf_that_nobody_asked_for_and_that_may_not_is_a_fact() -> None:
     assert words.about_perf(Trouble("failed", "no"), "auto").state == "failed"
 
 
+def test_a_sampler_that_is_late_is_no_fault_of_its_host() -> None:
+    """What is denied, failed or timed out makes a host one that fails."""
+    late = Trouble("timeout", "py-spy did not finish in time")
+    (told,) = words.told([(Target(7, 1, "x", "job", None), late)])
+    assert (told.subject, told.state, told.why) == ("processes/timeout", "paused", f"pid 7: {late.why}")
+    assert words.about_perf(late, "auto").state == words.about_perf(late, "on").state == "paused"
+
+
 def test_perf_says_why_it_may_not() -> None:
     said = "Error:\nAccess to performance monitoring is limited.\nperf_event_paranoid setting is 2:\n"
     trouble = perf.trouble(End(255, 0.0, said))
