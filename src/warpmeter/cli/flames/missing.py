@@ -15,8 +15,8 @@ WORST: Final = ("denied", "failed", "timeout", "gone", "unsupported", "paused")
 HOSTS, NAMED = 3, 8
 ELSE: Final = (
     "Agents sample Python processes of jobs where warpmeter[agent] is installed and [agent] stacks is on, but for "
-    "those with WARPMETER_STACKS=off in their environment: `warpmeter doctor` says on a host what stands between; `warpmeter "
-    "stacks import` brings in what other profilers took"
+    "those with WARPMETER_STACKS=off in their environment: `warpmeter doctor` says on a host what stands between; "
+    "`warpmeter stacks import` brings in what other profilers took"
 )
 
 
