@@ -122,6 +122,20 @@ def test_a_dry_run_sends_nothing_and_says_what_it_would_send() -> None:
     assert told["unit"] == "count"
 
 
+def test_a_command_that_shows_all_of_it_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    profile = Profile("count", (Part(Who(), (Weighed(("a",), 1),)),))
+    first = importing.Imported("a", "folded", "import:mine", 1_790_000_000.0, 30.0, profile)
+    later = replace(first, file="b", at=1_790_003_600.0, duration_s=0.0)
+    timed = replace(first, source="import:it's", profile=replace(profile, unit="microseconds"))
+    importing.show([first, later, timed], importing.Whose("h", "47 11"), dry=False)
+    said = [line for line in capsys.readouterr().err.splitlines() if "warpmeter flame" in line]
+    window = "--since 2026-09-21T14:13:20Z --until "
+    assert [line.partition("warpmeter ")[2] for line in said] == [
+        f"flame --job '47 11' --host h --source import:mine --unit count {window}2026-09-21T15:13:22Z",
+        f"""flame --job '47 11' --host h --source 'import:it'"'"'s' {window}2026-09-21T14:13:51Z""",
+    ]
+
+
 def test_without_a_time_in_it_a_profile_is_of_when_its_file_was_written(tmp_path: Path) -> None:
     file = tmp_path / "a.b.folded"
     file.write_text("a;b 3\n")

@@ -1,5 +1,6 @@
 """`warpmeter stacks import`: what other profilers wrote, onto the bus as rows of `stack-samples`."""
 
+import shlex
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -35,6 +36,8 @@ TAKEN_S: Final = 60.0
 GIVEN_UP_S: Final = 5.0
 EARLIEST, LATEST = 1_577_836_800.0, 4_102_444_800.0  # 2020 to 2100, as the table takes it
 LONGEST_MS: Final = 2**32 - 1
+HINTS: Final = 4
+"""So many commands are printed that show what was imported."""
 
 
 class NotTakenError(Exception):
@@ -286,10 +289,23 @@ def show(found: Sequence[Imported], whose: Whose, dry: bool) -> None:
             for each in found
         ],
     )  # fmt: skip
-    for each in () if dry else found[:1]:
-        unit = "" if each.profile.unit == "microseconds" else f" --unit {each.profile.unit}"
-        window = f"--since {common.said(each.at)} --until {common.said(each.at + max(each.duration_s, 1) + 1)}"
-        common.err.print(
-            f"In a few seconds: warpmeter flame --host {whose.host!r} --source {each.source!r}{unit} {window}",
-            markup=False, highlight=False, soft_wrap=True,
-        )  # fmt: skip
+    for words in () if dry else _asked_for(found, whose):
+        common.err.print(f"In a few seconds: {words}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _asked_for(found: Sequence[Imported], whose: Whose) -> Iterator[str]:
+    """Commands that show it: a graph is of one source and unit, over all files that have them."""
+    kinds: dict[tuple[str, Unit], list[Imported]] = {}
+    for each in found:
+        kinds.setdefault((each.source, each.profile.unit), []).append(each)
+    job = f" --job {shlex.quote(whose.job_id)}" if whose.job_id else ""
+    for (source, unit), files in list(kinds.items())[:HINTS]:
+        weighed = "" if unit == "microseconds" else f" --unit {unit}"
+        since = common.said(min(each.at for each in files))
+        until = common.said(max(each.at + max(each.duration_s, 1) for each in files) + 1)
+        yield (
+            f"warpmeter flame{job} --host {shlex.quote(whose.host)} --source {shlex.quote(source)}{weighed} "
+            f"--since {since} --until {until}"
+        )
+    if len(kinds) > HINTS:
+        yield f"the same with each --source of the {len(kinds) - HINTS} others"
