@@ -18,8 +18,10 @@ from warpmeter.producers.stacks.pyspy import Trouble
 from warpmeter.producers.stacks.rotation import Target
 from warpmeter.settings import Agent
 
-NICE: Final = 5
-"""Of py-spy. A much lower priority would have it wait where all CPUs are busy, which is where people look."""
+NICE: Final = -10
+"""Of py-spy, where the agent may; else it has the agent's own priority. It takes a thousandth of a core, and what waits
+for a CPU behind the programs that it is to look at sees them when they let go of it: in other functions, and halfway
+through what it reads."""
 LATE_S: Final = 5.0
 """A sampler that takes so much longer than it was asked to is behind, and ended."""
 RECORDED_S: Final = 15.0
@@ -31,7 +33,7 @@ HELD: Final = (
     "py-spy held it still and did not get on, as where it reads the names of a large library: it was ended, and the "
     "process goes on"
 )
-LATE: Final = "perf did not finish in time"
+LATE: Final = "perf did not finish in time, for the host has no CPU time to give: it is run in fewer turns"
 SPOOL: Final = Path("/var/tmp")
 
 
@@ -86,8 +88,7 @@ class ProcessSampler:
         self._pauses = pyspy.pauses(agent)
         self._stalled = self._late = False
         cpu_s = max(2, round(agent.stacks_sampling_s))
-        # what holds a process still must not wait for CPU itself
-        bounds = Bounds(0, 1 << 30, cpu_s=cpu_s) if self._pauses else Bounds(NICE, 512 << 20, cpu_s=cpu_s)
+        bounds = Bounds(NICE, 1 << 30 if self._pauses else 512 << 20, cpu_s=cpu_s)
         own_pid = pyspy.own_pid(self._proc, target.pid)
         self._entering = pyspy.entering(self._proc, target.pid) if enter and own_pid != target.pid else []
         line = pyspy.argv(program, agent, own_pid if self._entering else target.pid, rate)
