@@ -27,7 +27,7 @@ from warpmeter.stacks.profile import Profile
 NAME: Final = "py-spy"
 SEIZES: Final = (0, 4, 3)
 """The first version that was seen to let go of a process when it is killed."""
-VERSION_S: Final = 10.0
+VERSION_S: Final = 5.0
 LINES_MAX: Final = 200
 """Of one stack."""
 BEHIND: Final = "behind in sampling"
@@ -38,6 +38,10 @@ MISSING: Final = (
 DENIED: Final = (
     "the kernel does not let py-spy look: run the agent as root or give it CAP_SYS_PTRACE; in a container also let no "
     "seccomp profile forbid process_vm_readv, and see kernel.yama.ptrace_scope"
+)
+NO_VERSION: Final = (
+    "py-spy does not say which version it is, so it pauses no process: install 0.4.3 or later, or leave out "
+    "agent.stacks_native and agent.stacks_blocking"
 )
 TOO_OLD: Final = "py-spy {} may leave a process stopped when it is killed while it pauses it; install 0.4.3 or later"
 UNSUPPORTED: Final = (
@@ -72,8 +76,16 @@ def version(program: str) -> tuple[int, ...]:
         said = subprocess.run([program, "--version"], capture_output=True, timeout=VERSION_S, env=ENVIRONMENT)
     except (OSError, subprocess.SubprocessError):
         return ()
-    found = re.search(rb"(\d+)\.(\d+)\.(\d+)", said.stdout)
+    found = said.returncode == 0 and re.search(rb"(\d+)\.(\d+)\.(\d+)", said.stdout)
     return tuple(map(int, found.groups())) if found else ()
+
+
+def unfit(program: str) -> str:
+    """Why it may pause no process, '' where it may."""
+    known = version(program)
+    if not known:
+        return NO_VERSION
+    return "" if known >= SEIZES else TOO_OLD.format(".".join(map(str, known)))
 
 
 def pauses(agent: Agent) -> bool:

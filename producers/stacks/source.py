@@ -269,8 +269,8 @@ def found(agent: Agent) -> Programs:
     py_spy, wanted = pyspy.find(), agent.stacks_perf != "off"
     if not py_spy:
         missing.append(Health(pyspy.NAME, "unsupported", pyspy.MISSING))
-    elif pyspy.pauses(agent) and (known := pyspy.version(py_spy)) < pyspy.SEIZES:
-        missing.append(Health(pyspy.NAME, "unsupported", pyspy.TOO_OLD.format(".".join(map(str, known)))))
+    elif pyspy.pauses(agent) and (why := pyspy.unfit(py_spy)):
+        missing.append(Health(pyspy.NAME, "unsupported", why))
         py_spy = ""
     host = perf.find() if wanted else ""
     if wanted and not host:

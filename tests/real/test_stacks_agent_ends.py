@@ -22,6 +22,7 @@ from tests.real.stack_programs import Program
 from tests.real.stack_turns import Turns, children, goes_on, going, gone, may, running, state, tree
 from tests.wait import until
 from warpmeter.producers.source import JobTree, SourceError
+from warpmeter.producers.stacks import pyspy
 
 REPOSITORY: Final = Path(__file__).parents[2]
 MODES: Final[dict[str, dict[str, Any]]] = {
@@ -218,6 +219,24 @@ def test_without_samplers_the_source_is_unsupported_and_says_what_to_install(mon
     with pytest.raises(SourceError, match=r"pip install 'warpmeter\[agent\]'") as refused:
         Turns()
     assert refused.value.state == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("says", "why"),
+    [
+        ("echo py-spy 0.4.3", ""),
+        ("echo py-spy 0.3.14", "py-spy 0.3.14 may leave a process stopped"),
+        ("echo py-spy 0.4.3; exit 1", "does not say which version it is"),
+        ("echo nonsense", "does not say which version it is"),
+    ],
+)
+def test_only_a_version_that_lets_go_may_pause_a_process(tmp_path: Path, says: str, why: str) -> None:
+    program = tmp_path / "py-spy"
+    program.write_text(f"#!/bin/sh\n{says}\n")
+    program.chmod(0o755)
+    said = pyspy.unfit(str(program))
+    assert why in said
+    assert bool(said) == bool(why)
 
 
 def test_a_process_that_somebody_stopped_is_left_as_it_is(busy: int) -> None:
