@@ -177,6 +177,8 @@ def test_what_there_is_to_choose_from(site: TestClient, world: Stacks) -> None:
     assert columns["unit"] == ["microseconds", "microseconds", "bytes"]
     assert columns["ranks"][0] == [0, 1]
     assert columns["hosts"][0] == 2
+    short = told(site, "seen", since=iso(world.since + 60), until=iso(world.since + 120))["columns"]
+    assert short["source"] == ["py-spy"]  # the others were taken a minute before, in the same hour
     stacks.Seen.model_validate(answer)
 
 

@@ -38,8 +38,7 @@ class Chosen:
 
     def parameters(self) -> dict[str, Any]:
         """As named queries take it."""
-        given = {"since": self.at.since.isoformat(), "until": self.at.until.isoformat()}
-        return {**self.of, **given, "windows": self.at.windows}
+        return {**self.of, **self.at.asked()}
 
     def head(self) -> dict[str, Any]:
         """How an answer begins: what it is of."""
@@ -86,8 +85,7 @@ def of(
 
 def _source(reads: Reads, at: Span, host: str, job: str, unit: str) -> str:
     """What sampled the most: two sources that sampled the same would count a moment twice. "" where nothing did."""
-    given = {"since": at.since.isoformat(), "until": at.until.isoformat()}
-    seen = reads.rows("stack_seen", host=host, job_id=job, **given)
+    seen = reads.rows("stack_seen", host=host, job_id=job, **at.asked())
     return next((str(row["source"]) for row in seen if row["unit"] == unit), "")
 
 
@@ -315,13 +313,13 @@ class Seen(BaseModel):
 
 @router.get("/seen", response_class=Response, responses=told(Seen, named=True, lasting=True))
 def seen(
-    _: Viewer, reads: Asking, window: Asked, answers: Answers,
+    _: Viewer, reads: Asking, window: Asked, settings: Configured, answers: Answers,
     host: Annotated[str, Query(max_length=400)] = "",
     job: Annotated[str, Query(max_length=400)] = "",
 ) -> Response:  # fmt: skip
-    """Which sources sampled stacks in the hours of the window, of which processes and ranks."""
-    given = {"since": window.since.isoformat(), "until": window.until.isoformat()}
-    columns = reads.json("stack_seen", host=host, job_id=job, **given)
+    """Which sources sampled stacks in the window, of which processes and ranks; long windows by whole hours."""
+    at = span(window.since, window.until, window.now - timedelta(days=settings.store.raw_ttl_days))
+    columns = reads.json("stack_seen", host=host, job_id=job, **at.asked())
     if _empty(columns):
         _known(reads, host, job)
     return answers.json(b'{"columns":' + columns + b"}", lasting=window.closed)

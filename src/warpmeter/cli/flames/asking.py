@@ -194,7 +194,7 @@ class Asking:
         """With a source: two that sampled the same would count a moment twice, so the one with the most is taken."""
         if whose.source:
             return whose
-        given = {"since": at.since.isoformat(), "until": at.until.isoformat(), "host": whose.host, "job_id": whose.job}
+        given = {**at.asked(), "host": whose.host, "job_id": whose.job}
         sources = [str(row["source"]) for row in self._rows("stack_seen", **given) if row["unit"] == whose.unit]
         if len(sources) > 1:
             common.err.print(f"by {sources[0]}; --source {' or '.join(sources[1:])} has others", highlight=False)
@@ -203,7 +203,7 @@ class Asking:
     def _nothing(self, found: Found) -> str:
         whose = found.whose
         of = {name: value for name in ("rank", "process", "pid") if (value := getattr(whose, name)) not in ("", None)}
-        sought = missing.Sought(whose.job, whose.host, whose.source, whose.unit, of, found.at.since, found.at.until)
+        sought = missing.Sought(whose.job, whose.host, whose.source, whose.unit, of, found.at)
         by = f" by {whose.source}" if found.wanted.whose.source else ""
         return f"no stacks of {whose} were sampled{by} ({_window(found.at)}). {missing.because(self._rows, sought)}"
 

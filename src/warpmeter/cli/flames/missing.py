@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from warpmeter.cli import common
+from warpmeter.stacks.span import Span
 
 Row = Mapping[str, Any]
 Ask = Callable[..., Sequence[Row]]
@@ -29,14 +30,12 @@ class Sought:
     source: str
     unit: str
     of: Mapping[str, object]
-    since: datetime
-    until: datetime
+    at: Span
 
 
 def because(ask: Ask, sought: Sought) -> str:
     """A sentence or two, for who looked; raises as `ask` does."""
-    window = {"since": sought.since.isoformat(), "until": sought.until.isoformat()}
-    seen = ask("stack_seen", host=sought.host, job_id=sought.job, **window)
+    seen = ask("stack_seen", host=sought.host, job_id=sought.job, **sought.at.asked())
     found = _others(seen, sought) or _not_known(ask, sought) or _another_time(ask, sought)
     return found or " ".join([*_said(ask, sought), ELSE])
 
@@ -46,12 +45,12 @@ def _others(seen: Sequence[Row], sought: Sought) -> str:
     of_source = [row for row in seen if sought.source in ("", row["source"]) and row["unit"] == sought.unit]
     if not of_source:
         there = ", ".join(f"{row['source']} (--unit {row['unit']})" for row in seen)
-        return f"There are others in these hours: of {there}" if there else ""
+        return f"There are others then: of {there}" if there else ""
     if not sought.of:
         return ""
     processes = _listed(name for row in of_source for name in row["processes"])
     ranks = _listed(rank for row in of_source for rank in row["ranks"])
-    return f"There are others in these hours: of processes {processes or 'without names'}, of ranks {ranks or 'none'}"
+    return f"There are others then: of processes {processes or 'without names'}, of ranks {ranks or 'none'}"
 
 
 def _listed(names: Iterable[object]) -> str:
@@ -72,7 +71,7 @@ def _another_time(ask: Ask, sought: Sought) -> str:
     if not ran:
         return ""
     first, last = (_utc(ran[0][name]) for name in ("started_at", "last_seen_at"))
-    if first < sought.until and last >= sought.since:
+    if first < sought.at.until and last >= sought.at.since:
         return ""
     return f"It ran from {common.said(first)} to {common.said(last)}: without --since, that is the window"
 
