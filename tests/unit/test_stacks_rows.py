@@ -1,9 +1,12 @@
 """What rows say of what a sampler found: stacks told once, files shortened; and what is said where nothing was."""
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from warpmeter import web
 from warpmeter.producers.stacks import perf, pyspy, words
 from warpmeter.producers.stacks.child import End
 from warpmeter.producers.stacks.intern import Told
@@ -12,7 +15,7 @@ from warpmeter.producers.stacks.rotation import Target
 from warpmeter.producers.stacks.rows import CUT, DEEPEST, Rows, Sampled, StackSample, Whose
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Agent
-from warpmeter.stacks import identity
+from warpmeter.stacks import frame, identity
 
 SAMPLED = Sampled("gpu01", 1_800_000_000.5, 60_000, 10_000, "py-spy")
 WHOSE = Whose("train.py", "job", 3)
@@ -85,6 +88,32 @@ def test_nothing_seen_is_no_profile_and_what_is_none_is_an_error() -> None:
     assert perf.profile(b"\n") is None
     with pytest.raises(ValueError, match="line 1"):
         pyspy.profile(b"what is this", 19)
+
+
+FRAMES = {
+    "main (/home/ann/a;b/ünï (1).py:7)": ("main", "/home/ann/a;b/ünï (1).py", 7),
+    "<lambda> ((a).py:3)": ("<lambda>", "(a).py", 3),
+    "operator() (k.cpp:7)": ("operator()", "k.cpp", 7),
+    "f(int (*)(int)) (x.so)": ("f(int (*)(int))", "x.so", 0),
+    "f(int (*)(int))": ("f(int (*)(int))", "", 0),
+    "a (b": ("a (b", "", 0),
+}
+
+
+@pytest.mark.parametrize(("text", "told"), FRAMES.items())
+def test_a_file_may_have_brackets_and_the_page_reads_frames_the_same_way(text: str, told: tuple[str, str, int]) -> None:
+    found = frame(text)
+    assert (found.function, found.file, found.line) == told
+    pattern = re.search(r"FRAME = /(.*)/s;", (Path(web.__file__).parent / "lib/flame/tree.js").read_text())
+    assert pattern is not None
+    parts = re.fullmatch(pattern[1], text, re.DOTALL)
+    assert parts is not None
+    assert (parts[1], parts[2] or "", int(parts[3] or 0)) == told
+
+
+def test_a_file_with_brackets_is_shortened_by_rule() -> None:
+    (row,) = rows(b"thread (7): x;f (/home/ann/a;b/k (1).py:7) 2", Rows({r"^/home/[^/]+/": "~/"}))
+    assert list(row.frames) == ["f (~/a;b/k (1).py:7)"]
 
 
 def test_nonsense_of_any_length_is_an_error_at_once() -> None:

@@ -14,7 +14,8 @@ from typing import Final, Literal
 Unit = Literal["microseconds", "bytes", "count"]
 NAME_BYTES: Final = 200
 """Of the names of processes and threads, as they are kept."""
-_FRAME: Final = re.compile(r"(?P<function>.*?)(?: \((?P<file>[^()]*?)(?::(?P<line>\d+))?\))?", re.DOTALL)
+_FRAME: Final = re.compile(r"(?P<function>.*?)(?: \((?P<file>(?:[^()]|\([^()]*\))*?)(?::(?P<line>\d+))?\))?", re.DOTALL)
+"""A file may have brackets of its own, as `report (1).py` has. tree.js of the page reads frames the same way."""
 
 
 @dataclass(frozen=True)

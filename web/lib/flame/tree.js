@@ -1,6 +1,6 @@
 // A flame graph out of nested rows, depth first, as `stack_flame` and `stack_diff` answer them. Nothing of a page in here.
 
-const FRAME = /^(.*?)(?: \(([^()]*?)(?::(\d+))?\))?$/s;
+const FRAME = /^(.*?)(?: \(((?:[^()]|\([^()]*\))*?)(?::(\d+))?\))?$/s;
 
 // What a label tells: `file` "" and `line` 0 where they are not known.
 export function frame(label) {
