@@ -326,6 +326,13 @@ def test_another_job_that_nobody_heard_of_is_said_in_place(tab: Visit, site: Sit
     expect(found.get_by_role("alert")).to_contain_text("nothing has been heard of a job nobody")
 
 
+def test_a_window_to_compare_with_that_is_none_is_said(tab: Visit, site: Site) -> None:
+    for base in ("nonsense", "nonsense/-1h"):
+        expect(panel(tab, site.job(**{"flame.base": base})).get_by_role("alert")).to_contain_text(
+            "'nonsense' is no time"
+        )
+
+
 def test_sources_are_shown_one_at_a_time(tab: Visit) -> None:
     found = panel(tab, f"/job?id={OLD_JOB}")
     source = found.get_by_label("Source", exact=True)

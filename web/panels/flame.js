@@ -189,7 +189,8 @@ function below(source, name) {
 function before(base = "") {
   const [base_since, base_until] = base.split("/");
   if (base_until !== undefined) return { base_since, base_until };
-  if (!SHIFTS[base]) return {};
+  if (!base || base === "before") return {};
+  if (!SHIFTS[base]) return { base_since: base }; // the API says what is wrong with it
   const window = span();
   return { base_since: iso(window.since - SHIFTS[base]), base_until: iso(window.until - SHIFTS[base]) };
 }
