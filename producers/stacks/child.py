@@ -95,7 +95,7 @@ class Child:
         except (OSError, subprocess.SubprocessError) as error:
             self._close()
             raise OSError(f"{argv[0]} cannot be started: {error}") from error
-        if bounds.nice > 0:  # not before exec, for which the caller waits: on a busy host it would for seconds
+        if bounds.nice >= 0:  # not before exec, for which the caller waits: on a busy host it would for seconds
             with suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, self.pid, bounds.nice)
 

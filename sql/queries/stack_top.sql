@@ -1,5 +1,6 @@
--- Which functions took the CPU time? By what was seen in the function itself (`self`), and in it with what it called
+-- Which functions took the time? By what was seen in the function itself (`self`), and in it with what it called
 -- (`total`; once, however deep it calls itself), with shares of all that was seen.
+-- py-spy's time is that of threads that run or wait for a CPU (with agent.stacks_idle of all), perf's is CPU time.
 -- @since -1h  start of the window
 -- @until now  end of the window
 -- @host ''  of this host alone
