@@ -7,7 +7,9 @@ const FUNCTIONS = 1000; // that a search finds in the table
 const VIEW = ["flame.q", "flame.zoom"];
 const TYPED_MS = 400; // after the last key of a search
 const HIGH = 100; // of the course of a share, which is as wide
-const EMPTY = "No stacks were sampled here in this window. Agents sample Python processes of jobs where warpmeter[agent] is installed and [agent] stacks is on: `warpmeter doctor` says what stands between; `warpmeter stacks import` brings in what other profilers took.";
+const AGENTS = 3; // of a job, that are asked why there is nothing
+const WORST = ["denied", "failed", "timeout", "gone", "unsupported", "paused"];
+const EMPTY = "No stacks were sampled here in this window. Agents sample Python processes of jobs where warpmeter[agent] is installed and [agent] stacks is on, but for those with WARPMETER_STACKS=off in their environment: `warpmeter doctor` says what stands between; `warpmeter stacks import` brings in what other profilers took.";
 
 export default {
   mixins: [panel],
@@ -123,12 +125,29 @@ export default {
     },
     async explain(seen) {
       if (seen.length && (this.picks.process || this.picks.rank)) return "Nothing of that process and rank was sampled in this window: choose all of them again.";
-      const known = this.why ? await ask(this.why).catch(() => ({})) : {};
-      const found = (known.data ?? []).find(({ source, state }) => /stack|py-spy/.test(source) && state !== "ok");
-      return found ? `${found.source} ${found.state}: ${found.why || "no reason given"}` : EMPTY;
+      const found = worst((await Promise.all((await this.agents()).map(told))).flat(), this.kind || this.picks.source || "");
+      return found ? `${found.host ? `On ${found.host} sampling` : "Sampling"} is ${found.state}: ${found.why || "no reason given"}` : EMPTY;
+    },
+    // Where the agents in question say what they cannot read: of the host, else of the job's hosts.
+    async agents() {
+      if (this.why) return [{ host: "", address: this.why }];
+      const { data } = await ask(`/api/v1/jobs/${encodeURIComponent(this.job)}/hosts`).catch(() => ({ data: [] }));
+      return data.slice(0, AGENTS).map(({ host }) => ({ host, address: `/api/v1/hosts/${encodeURIComponent(host)}/sources` }));
     },
   },
 };
+
+async function told({ host, address }) {
+  const { data } = await ask(address).catch(() => ({ data: [] }));
+  return data.filter(({ source, silent }) => source === "stacks" && !silent).map((row) => ({ ...row, host }));
+}
+
+// What explains the most: one that may not look matters more than one that rests. perf is there on few hosts, so it
+// explains nothing but its own.
+function worst(rows, kind) {
+  const of = rows.filter(({ subject, state }) => WORST.includes(state) && subject !== "native" && subject.startsWith("perf") === kind.startsWith("perf"));
+  return of.sort((a, b) => WORST.indexOf(a.state) - WORST.indexOf(b.state))[0];
+}
 
 const viewed = () => {
   const { "flame.q": q, "flame.zoom": zoom } = chosen(VIEW);

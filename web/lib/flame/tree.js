@@ -25,22 +25,34 @@ export class Tree {
     const count = this.length;
     this.parent = new Int32Array(count).fill(-1);
     this.end = new Int32Array(count).fill(count);
+    this.left = new Int32Array(count).fill(-1);
     this.start = new Float64Array(count);
     this.width = new Float64Array(count);
     this.key = new Uint32Array(count);
-    const [free, path] = [new Float64Array(count), []];
+    const [free, path, last] = [new Float64Array(count), [], new Int32Array(count).fill(-1)];
     const sides = (this.total ? 1 : 0) + (this.baseTotal ? 1 : 0) || 1;
     for (let at = 0; at < count; at += 1) {
       const level = this.level[at];
       while (path.length > level) this.end[path.pop()] = at;
       const parent = path[level - 1] ?? -1;
       this.parent[at] = parent;
+      if (parent >= 0) [this.left[at], last[parent]] = [last[parent], at];
       this.width[at] = (this.share(at) + this.baseShare(at)) / sides;
       this.start[at] = free[at] = parent < 0 ? 0 : free[parent];
       if (parent >= 0) free[parent] += this.width[at];
       this.key[at] = hash(this.label[at], parent < 0 ? 2166136261 : this.key[parent]);
       path.push(at);
     }
+  }
+
+  // What is written on a box: the function; with its line where its neighbour, by the order of names, is another line of it.
+  title(at) {
+    const { name, file, line } = frame(this.label[at]);
+    if (!line) return name;
+    const next = this.end[at];
+    const beside = [this.left[at], next < this.length && this.parent[next] === this.parent[at] ? next : -1];
+    const same = (each) => each >= 0 && this.label[each].startsWith(`${name} (${file}:`);
+    return beside.some(same) ? `${name}:${line}` : name;
   }
 
   get compares() {
