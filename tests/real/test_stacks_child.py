@@ -85,19 +85,23 @@ def test_it_runs_in_a_group_of_its_own_at_a_low_priority_with_nothing_of_ours_in
     assert not Path(f"/proc/{child.pid}").exists()
 
 
-@pytest.mark.parametrize("settings", [{}, {"stacks_native": True}])
-def test_a_sampler_runs_before_what_it_looks_at_where_that_is_allowed(
-    settings: dict[str, bool], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("native", [False, True])
+def test_a_sampler_runs_before_what_it_looks_at_where_that_is_allowed(native: bool, tmp_path: Path) -> None:
     """It says it of itself: what it starts, as py-spy does its threads, has it from there."""
     program = tmp_path / "sampler"
     program.write_text("#!/bin/sh\nnice\nexit 3\n")
     program.chmod(0o755)
     target = Target(os.getpid(), parse_stat(Path("/proc/self/stat").read_bytes()).start, "x", "job", None)
     begun = Begun(0.0, time.monotonic(), 60_000)
-    sampler = ProcessSampler(str(program), Agent(host="a", **settings), target, begun, 19)
+    sampler = ProcessSampler(str(program), Agent(host="a", stacks_native=native), target, begun, 19)
     found: list[Finished] = []
-    until(lambda: bool(found.extend(filter(None, [sampler.look(begun.monotonic)])) or found), "it to end")
+
+    def looked() -> bool:
+        finished = sampler.look(begun.monotonic)
+        found.extend([finished] if finished is not None else [])
+        return bool(found)
+
+    until(looked, "it to end")
     assert found[0].trouble == Trouble("failed", f"py-spy: {NICE if may_be(NICE) else os.nice(0)}")
 
 

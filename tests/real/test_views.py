@@ -81,8 +81,12 @@ def test_what_an_earlier_agent_said_holds_no_longer_where_the_next_one_does_not_
     problems = ["other x: failed", "stacks processes/denied: denied"]
     assert ask(tables, "SELECT arraySort(problems) FROM hosts") == [(problems,)]
     asked = queries.get("host_sources").statement({"host": "a"})
-    told = [row[:3] for row in tables.query(asked.sql, parameters=dict(asked.values)).result_rows]
-    assert told == [("stacks", "processes/denied", "denied"), ("other", "x", "failed"), ("stacks", "", "ok")]
+    found = tables.query(asked.sql, parameters=dict(asked.values)).result_rows
+    assert [tuple(line[:3]) for line in found] == [
+        ("stacks", "processes/denied", "denied"),
+        ("other", "x", "failed"),
+        ("stacks", "", "ok"),
+    ]
 
 
 def test_a_sample_that_an_agent_sent_twice_is_two_rows_and_can_be_found(tables: Client) -> None:
