@@ -104,6 +104,8 @@ def _locked(client: Client, world: Stacks) -> None:
         for subject, state, why, period_s in SOURCES
     ]
     land(client, "source-health", rows, token(9_000_000, 9_000_010))
+    seen = {"host": LOCKED, "ts": float(world.until), "period_ms": 60_000, "cpu_util_permille": 500}
+    land(client, "host-samples", [row("host-samples", **seen)], token(9_000_000, 9_000_000))
 
 
 def _answers(home: str) -> bool:
