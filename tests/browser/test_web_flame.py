@@ -341,6 +341,15 @@ def test_a_difference_shows_what_grew_and_shrank(tab: Visit, site: Site) -> None
     assert complaints(tab) == []
 
 
+def test_a_difference_of_one_side_says_so(tab: Visit, site: Site) -> None:
+    found = panel(tab, site.job(**{"flame.base": "-9d/-8d"}))
+    expect(found.locator(".wm-warn")).to_contain_text("Nothing was sampled to compare with")
+    window = {"since": "-3d", "until": "-2d", "flame.base": f"{iso(site.world.since)}/{iso(site.world.until)}"}
+    found = panel(tab, site.job(**window))
+    expect(found.locator(".wm-warn")).to_contain_text("Nothing was sampled in this window")
+    assert complaints(tab) == []
+
+
 def test_another_job_that_nobody_heard_of_is_said_in_place(tab: Visit, site: Site) -> None:
     found = panel(tab, site.job(**{"flame.base_job": "nobody"}))
     expect(found.get_by_role("alert")).to_contain_text("nothing has been heard of a job nobody")

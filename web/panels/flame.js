@@ -102,7 +102,7 @@ export default {
       const { columns, unit, tier, since, until, base_since, base_until } = graph;
       this.reason = columns.level.length ? "" : await this.explain(seen);
       this.unit = this.reason ? "" : [kind?.source, tier === "hour" && "whole hours", `${amount(columns.value[0], unit)} within ${duration((Date.parse(until) - Date.parse(since)) / 1e3)}`].filter(Boolean).join(", ");
-      this.note = columns.base && !this.reason && !columns.base[0] ? `Nothing was sampled to compare with, from ${base_since} to ${base_until}.` : "";
+      this.note = columns.base && !this.reason ? lacking(columns, base_since, base_until) : "";
       this.view.show({ columns, unit, top: top?.columns ?? null, first: this.picks.by ? 2 : 1 });
       Object.assign(this, { graph, of: { source: kind?.source, unit: kind?.unit }, followed: "" });
       this.follow(viewed().q);
@@ -136,6 +136,12 @@ export default {
     },
   },
 };
+
+// What a difference has one side of is no difference.
+function lacking({ value, base }, since, until) {
+  if (!base[0]) return `Nothing was sampled to compare with, from ${since} to ${until}.`;
+  return value[0] ? "" : "Nothing was sampled in this window: all that is shown was seen before.";
+}
 
 async function told({ host, address }) {
   const { data } = await ask(address).catch(() => ({ data: [] }));
