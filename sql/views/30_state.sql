@@ -9,8 +9,8 @@
 -- source_health_now: one row a source and subject (empty: the source itself). `state` is its last word: ok, unsupported,
 -- failed, gone, timeout, denied, paused; an agent repeats what is not ok (each 10 s, unsupported subjects each 10 min, which is
 -- the period of such a row), so a subject it no longer names is ok again. `paused` is what rests: it was asked to, or
--- cost too much. `silent` tells that the last word is old and holds no longer: its host or agent is gone; or an agent that
--- began since tells of the source, for longer than two periods, and of this subject no more.
+-- cost too much. `silent` tells that the last word is old, because its host or agent is gone, or one that began since does
+-- not say it any more.
 CREATE OR REPLACE VIEW {{ name("source_health_now") }} {{ on_cluster }} AS
 SELECT
     host, source, subject,
@@ -21,13 +21,11 @@ SELECT
     ok_at,
     first_at,
     last_at AS last_seen_at,
-    {{ silent("last_at", "last.period_ms") }}
-        OR last_at < source_at - toIntervalMillisecond(intDiv(5 * toInt64(last.period_ms), 2)) AS silent
+    {{ silent("last_at", "last.period_ms") }} AS silent
 FROM
 (
     SELECT
         host, source, subject,
-        max(if(subject = '', max(source_last.last_at), toDateTime64(0, 3, 'UTC'))) OVER (PARTITION BY host, source) AS source_at,
         min(source_last.first_at) AS first_at,
         max(source_last.last_at) AS last_at,
         max(source_last.ok_at) AS ok_at,

@@ -69,7 +69,7 @@ def test_what_a_host_does_not_have_is_said_each_ten_minutes_and_stands_in_betwee
 def test_what_an_earlier_agent_said_holds_no_longer_where_the_next_one_does_not_say_it(tables: Client) -> None:
     """Two agents' own boards, one after the other, as a restart is: nobody says that what the first met is over."""
     paused, denied = Health("rate", "paused", "it was slow"), Health("processes/denied", "denied", "CAP_SYS_PTRACE")
-    for began, told in ((NOW - 90, [paused, Health("perf", "denied")]), (NOW - 40, [denied])):
+    for began, told in ((NOW - 150, [paused, Health("perf", "denied")]), (NOW - 40, [denied])):
         board = Board("a", 10.0)
         land(tables, "source-health", board.report("stacks", began, 0.1, subjects=told))
         for ago in range(0, 50, 10):
