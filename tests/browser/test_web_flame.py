@@ -477,6 +477,10 @@ def test_the_page_that_is_written_needs_nothing_else(
         tab.shot(f"flame-page-{theme}-{width}")
         tab.page.reload()
         expect(found.get_by_role("searchbox")).to_have_value("decode")
+        expect(found.locator("tbody tr")).to_have_count(2)
+        found.get_by_label("Lines", exact=True).uncheck()
+        expect(found.locator("tbody tr")).to_have_count(1)
+        expect(found.locator(".wm-flame-hits")).to_have_text("30.0\u202f% of all, in 1 box")
         assert tab.errors == []
         assert [each for each in tab.foreign if not each.startswith("file:")] == []
         assert tab.barriers() == []

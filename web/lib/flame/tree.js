@@ -140,6 +140,26 @@ function hash(text, from) {
   return Math.imul(found ^ 31, 16777619) >>> 0;
 }
 
+// The same columns with a function as one, whichever of its lines ran.
+export function withoutLines(columns) {
+  const sums = Object.keys(columns).filter((name) => name !== "level" && name !== "label");
+  const made = Object.fromEntries(Object.keys(columns).map((name) => [name, []]));
+  const [path, begun] = [[], new Map()];
+  columns.level.forEach((level, at) => {
+    const label = columns.label[at].replace(/:\d+\)$/, ")");
+    const within = level ? path[level - 1].below : begun;
+    if (!within.has(label)) within.set(label, { label, level, below: new Map(), ...Object.fromEntries(sums.map((name) => [name, 0])) });
+    path[level] = within.get(label);
+    for (const name of sums) path[level][name] += columns[name][at];
+  });
+  const put = (each) => {
+    for (const name of Object.keys(made)) made[name].push(each[name]);
+    each.below.forEach(put);
+  };
+  begun.forEach(put);
+  return made;
+}
+
 // What a search looks for: a part of a label in any case, or a /regular expression/. Null for nothing; throws for none.
 export function matcher(text) {
   if (!text) return null;
