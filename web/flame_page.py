@@ -21,7 +21,7 @@ const look = () => view.choose(Object.fromEntries(new URLSearchParams(location.h
 look();
 const shown = JSON.parse(document.getElementById("data").textContent);
 const lines = document.getElementById("lines");
-lines.parentElement.hidden = !shown.columns.label.some((label) => /:\\d+\\)$/.test(label));
+if (!shown.columns.label.some((label) => /:\\d+\\)$/.test(label))) lines.parentElement.remove();
 const draw = () => view.show(lines.checked ? shown : { ...shown, columns: withoutLines(shown.columns), top: null });
 lines.addEventListener("change", draw);
 draw();
@@ -45,7 +45,7 @@ _PAGE: Final = """<!doctype html>
 <main class="wm-main">
 <div class="wm-title"><h1>{title}</h1><span class="wm-muted">{about}</span></div>
 <section class="wm-panel" aria-label="Flame graph">
-<label><input type="checkbox" id="lines" checked> Lines</label><div id="flame"></div></section>
+<div class="wm-flame-ask"><label><input type="checkbox" id="lines" checked>Lines</label></div><div id="flame"></div></section>
 </main>
 <script type="application/json" id="data">{data}</script>
 <script type="module">
