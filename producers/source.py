@@ -23,8 +23,8 @@ class SourceError(Exception):
     """A read gave nothing, and `state` says which kind of nothing; the message says what to do, where that is known.
 
     `unsupported`: this host does not have it (no driver, no such file). `gone`: it was there before. `denied`: it
-    exists and may not be read. `failed`: it should have worked. `paused`: somebody asked for that. Any other exception
-    counts as `failed`, a PermissionError as `denied`.
+    exists and may not be read. `failed`: it should have worked. `paused`: it rests, for somebody asked for that or it
+    cost too much. Any other exception counts as `failed`, a PermissionError as `denied`.
     """
 
     def __init__(self, state: State, why: str) -> None:

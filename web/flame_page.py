@@ -21,7 +21,12 @@ const view = new FlameView(document.getElementById("flame"), {
 });
 const look = () => view.choose(Object.fromEntries(new URLSearchParams(location.hash.slice(1))));
 look();
-view.show(JSON.parse(document.getElementById("data").textContent));
+const shown = JSON.parse(document.getElementById("data").textContent);
+const lines = document.getElementById("lines");
+if (!shown.columns.label.some((label) => /:\\d+\\)$/.test(label))) lines.parentElement.remove();
+const draw = () => view.show(lines.checked ? shown : { ...shown, columns: withoutLines(shown.columns), top: null });
+lines.addEventListener("change", draw);
+draw();
 addEventListener("hashchange", look);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => view.paint());
 """
@@ -41,7 +46,8 @@ _PAGE: Final = """<!doctype html>
 <body>
 <main class="wm-main">
 <div class="wm-title"><h1>{title}</h1><span class="wm-muted">{about}</span></div>
-<section class="wm-panel" aria-label="Flame graph"><div id="flame"></div></section>
+<section class="wm-panel" aria-label="Flame graph">
+<div class="wm-flame-ask"><label><input type="checkbox" id="lines" checked>Lines</label></div><div id="flame"></div></section>
 </main>
 <script type="application/json" id="data">{data}</script>
 <script type="module">

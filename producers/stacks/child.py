@@ -1,4 +1,4 @@
-"""A program that samples beside the agent: at a low priority, within bounds, and killed when the agent ends.
+"""A program that samples beside the agent: at a priority of its own, within bounds, and killed when the agent ends.
 
 Whatever ends the agent, the kernel kills its children in the same moment (PR_SET_PDEATHSIG, prctl(2)), without a word
 to a watchdog that could be killed as well. That goes by the thread which started them, so only a source's own thread,
@@ -34,7 +34,8 @@ _PRCTL: Final = ctypes.CDLL(None, use_errno=True).prctl
 
 @dataclass(frozen=True)
 class Bounds:
-    """Of one program: its niceness; bytes of memory of its own, and of a file that it writes; seconds of CPU time."""
+    """Of one program: its niceness, where the agent may set it (the agent's own where not); bytes of memory of its own,
+    and of a file that it writes; seconds of CPU time."""
 
     nice: int
 
@@ -75,6 +76,9 @@ class Child:
             resource.setrlimit(resource.RLIMIT_DATA, (bounds.memory, bounds.memory))
             resource.setrlimit(resource.RLIMIT_FSIZE, (bounds.output, bounds.output))
             resource.setrlimit(resource.RLIMIT_CPU, (bounds.cpu_s, bounds.cpu_s + 1))
+            if bounds.nice < 0:  # it is of one thread and those that it starts, so before there are others
+                with suppress(OSError):
+                    os.setpriority(os.PRIO_PROCESS, 0, bounds.nice)
 
         try:
             self._process = subprocess.Popen(
@@ -91,8 +95,9 @@ class Child:
         except (OSError, subprocess.SubprocessError) as error:
             self._close()
             raise OSError(f"{argv[0]} cannot be started: {error}") from error
-        with suppress(OSError):  # not before exec, for which the caller waits: on a busy host it would for seconds
-            os.setpriority(os.PRIO_PROCESS, self.pid, bounds.nice)
+        if bounds.nice >= 0:  # not before exec, for which the caller waits: on a busy host it would for seconds
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, self.pid, bounds.nice)
 
         self._told: set[signal.Signals] = set()
 
@@ -109,12 +114,13 @@ class Child:
                 os.killpg(self.pid, number)
 
     def ended(self) -> End | None:
-        """How it ended; None while it runs."""
+        """How it ended; None while it runs. What it started ends with it."""
         if self._process.returncode is not None:
             return None
-        pid, status, usage = os.wait4(self.pid, os.WNOHANG)
-        if not pid:
+        if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             return None
+        self.tell(signal.SIGKILL)  # as long as nobody has asked how it ended, its group is nobody else's
+        _, status, usage = os.wait4(self.pid, 0)
         self._process.returncode = os.waitstatus_to_exitcode(status)
         words = os.pread(self._words, WORDS_MAX, 0).decode(errors="replace")
         return End(self._process.returncode, usage.ru_utime + usage.ru_stime, words)

@@ -27,7 +27,9 @@ from warpmeter.stacks.profile import Profile
 NAME: Final = "py-spy"
 SEIZES: Final = (0, 4, 3)
 """The first version that was seen to let go of a process when it is killed."""
-VERSION_S: Final = 10.0
+VERSION_S: Final = 5.0
+LINES_MAX: Final = 200
+"""Of one stack."""
 BEHIND: Final = "behind in sampling"
 MISSING: Final = (
     "py-spy is not installed beside the agent's Python, so no stacks of Python are sampled: "
@@ -36,6 +38,10 @@ MISSING: Final = (
 DENIED: Final = (
     "the kernel does not let py-spy look: run the agent as root or give it CAP_SYS_PTRACE; in a container also let no "
     "seccomp profile forbid process_vm_readv, and see kernel.yama.ptrace_scope"
+)
+NO_VERSION: Final = (
+    "py-spy does not say which version it is, so it pauses no process: install 0.4.3 or later, or leave out "
+    "agent.stacks_native and agent.stacks_blocking"
 )
 TOO_OLD: Final = "py-spy {} may leave a process stopped when it is killed while it pauses it; install 0.4.3 or later"
 UNSUPPORTED: Final = (
@@ -70,8 +76,16 @@ def version(program: str) -> tuple[int, ...]:
         said = subprocess.run([program, "--version"], capture_output=True, timeout=VERSION_S, env=ENVIRONMENT)
     except (OSError, subprocess.SubprocessError):
         return ()
-    found = re.search(rb"(\d+)\.(\d+)\.(\d+)", said.stdout)
+    found = said.returncode == 0 and re.search(rb"(\d+)\.(\d+)\.(\d+)", said.stdout)
     return tuple(map(int, found.groups())) if found else ()
+
+
+def unfit(program: str) -> str:
+    """Why it may pause no process, '' where it may."""
+    known = version(program)
+    if not known:
+        return NO_VERSION
+    return "" if known >= SEIZES else TOO_OLD.format(".".join(map(str, known)))
 
 
 def pauses(agent: Agent) -> bool:
@@ -117,13 +131,15 @@ def profile(output: bytes, rate: int) -> Profile | None:
 
 def _on_lines(text: str) -> str:
     """Each stack on one line: code that a program made may have a file whose name is several lines."""
-    found, begun = [], ""
+    found, begun = list[str](), list[str]()
     for line in text.split("\n"):
-        begun = f"{begun} {line}" if begun else line
-        if _COUNTED.search(begun):
-            found.append(begun)
-            begun = ""
-    return "\n".join([*found, begun])
+        begun.append(line)
+        if _COUNTED.search(f" {line}" if len(begun) > 1 else line):
+            found.append(" ".join(begun))
+            begun.clear()
+        elif len(begun) > LINES_MAX:
+            raise ValueError(f"{line.strip()[:60]!r}, and {LINES_MAX} lines before it, are of no stack")
+    return "\n".join([*found, " ".join(begun)])
 
 
 def was_behind(end: End) -> bool:
@@ -147,6 +163,15 @@ def trouble(end: End, tracer: int) -> Trouble | None:
     if any(text in end.words for text in UNSUPPORTED):
         return Trouble("unsupported", f"py-spy does not know this interpreter: {said}")
     return Trouble("failed", f"py-spy: {said}")
+
+
+def of_known(trouble: Trouble, known: bool) -> Trouble:
+    """What it means where py-spy does, or does not, know the interpreter; it reads none whose threads are too deep."""
+    if trouble.state != "unsupported":
+        return trouble
+    if known:
+        return Trouble("failed", f"{trouble.why} (but did before: is a thread of it in a deep recursion?)")
+    return Trouble("unsupported", f"{trouble.why}; nor does it read one with a thread more than 4,096 calls deep")
 
 
 def _reason(words: str) -> str:

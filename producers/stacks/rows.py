@@ -8,7 +8,7 @@ from typing import Final
 
 from warpmeter.producers.stacks.intern import Told
 from warpmeter.schemas.generated.stack_samples_pb2 import Envelope
-from warpmeter.stacks import Frame, frame, identity
+from warpmeter.stacks import NAME_BYTES, Frame, fitted, frame, identity
 from warpmeter.stacks.profile import Profile, Who
 
 StackSample = Envelope.StackSample
@@ -17,7 +17,8 @@ UNKNOWN: Final = "[unknown]"
 DEEPEST: Final = 512
 """Frames of a stack that are kept, the innermost; more is a recursion that ran away."""
 CUT: Final = "[cut off]"
-FRAME_MAX: Final = 1024
+FRAME_BYTES: Final = 1024
+"""Of one frame: with the deepest stack of such a row stays below half of what a topic takes."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,9 @@ class Rows:
             job_id=owner.job_id,
             rank=owner.rank,
             pid=who.pid,
-            process=owner.process,
+            process=fitted(owner.process, NAME_BYTES),
             tid=who.tid,
-            thread=who.thread,
+            thread=fitted(who.thread, NAME_BYTES),
             stack=stack,
             frames=frames if self._told.due((owner.job_id, stack), now) else (),
             samples=seen[0],
@@ -94,7 +95,7 @@ class Rows:
         file = found.file
         for pattern, into in self._rules:
             file = pattern.sub(into, file)
-        return str(Frame(function, file, found.line))[:FRAME_MAX]
+        return fitted(str(Frame(function, file, found.line)), FRAME_BYTES)
 
 
 def _cut(frames: tuple[str, ...]) -> tuple[str, ...]:

@@ -18,8 +18,10 @@ from warpmeter.producers.stacks.pyspy import Trouble
 from warpmeter.producers.stacks.rotation import Target
 from warpmeter.settings import Agent
 
-NICE: Final = 5
-"""Of py-spy. A much lower priority would have it wait where all CPUs are busy, which is where people look."""
+NICE: Final = -10
+"""Of py-spy, where the agent may; else it has the agent's own priority. It takes a thousandth of a core, and what waits
+for a CPU behind the programs that it is to look at sees them when they let go of it: in other functions, and halfway
+through what it reads."""
 LATE_S: Final = 5.0
 """A sampler that takes so much longer than it was asked to is behind, and ended."""
 RECORDED_S: Final = 15.0
@@ -27,7 +29,11 @@ RECORDED_S: Final = 15.0
 NAMING_S: Final = 40.0
 STALLED_S: Final = 0.3
 STALLED_LOOKS: Final = 6
-LATE: Final = "perf did not finish in time"
+HELD: Final = (
+    "py-spy held it still and did not get on, as where it reads the names of a large library: it was ended, and the "
+    "process goes on"
+)
+LATE: Final = "perf did not finish in time, for the host has no CPU time to give: it is run in fewer turns"
 SPOOL: Final = Path("/var/tmp")
 
 
@@ -45,7 +51,7 @@ class Finished:
     """What a sampler of one process gave: `output` of py-spy, and `trouble` where it failed.
 
     `gone`: the process has ended. `tids`: of its threads, where it counts them otherwise than the host. `refused`: the
-    sampler may not enter its pid namespace.
+    sampler may not enter its pid namespace. `stalled`: the sampler held it still for too long.
     """
 
     target: Target
@@ -57,6 +63,7 @@ class Finished:
     trouble: Trouble | None = None
     gone: bool = False
     refused: bool = False
+    stalled: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,8 +88,7 @@ class ProcessSampler:
         self._pauses = pyspy.pauses(agent)
         self._stalled = self._late = False
         cpu_s = max(2, round(agent.stacks_sampling_s))
-        # what holds a process still must not wait for CPU itself
-        bounds = Bounds(0, 1 << 30, cpu_s=cpu_s) if self._pauses else Bounds(NICE, 512 << 20, cpu_s=cpu_s)
+        bounds = Bounds(NICE, 1 << 30 if self._pauses else 512 << 20, cpu_s=cpu_s)
         own_pid = pyspy.own_pid(self._proc, target.pid)
         self._entering = pyspy.entering(self._proc, target.pid) if enter and own_pid != target.pid else []
         line = pyspy.argv(program, agent, own_pid if self._entering else target.pid, rate)
@@ -135,11 +141,11 @@ class ProcessSampler:
         tids = {} if gone else pyspy.host_tids(self._proc, self.target.pid)
         cost = Cost(end.cpu_s, behind)
         refused = bool(self._entering) and pyspy.not_entered(end)
-        return Finished(self.target, self._begun, self._rate, output, cost, tids, trouble, gone, refused)
+        return Finished(self.target, self._begun, self._rate, output, cost, tids, trouble, gone, refused, self._stalled)
 
     def _trouble(self, end: End) -> Trouble | None:
         if self._stalled:
-            return Trouble("timeout", "py-spy held it still and did not get on: it was ended, and the process goes on")
+            return Trouble("timeout", HELD)
         if self._late or end.status == -signal.SIGINT:  # nobody else sends that; it had not even begun to listen
             return Trouble("timeout", "py-spy did not finish in time")
         return pyspy.trouble(end, pyspy.tracer(self._proc, self.target.pid))

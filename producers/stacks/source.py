@@ -14,12 +14,15 @@ from warpmeter.producers.stacks.rotation import Key, Met, Rotation, Target, cand
 from warpmeter.producers.stacks.rows import Rows, Sampled, StackSample, Whose
 from warpmeter.producers.stacks.sampler import Begun, Finished, HostFinished, HostSampler, ProcessSampler
 from warpmeter.producers.stacks.slowing import Slowing
-from warpmeter.producers.stacks.words import about_perf, held_back, told
+from warpmeter.producers.stacks.words import about_perf, held_back, told, without_c
 from warpmeter.settings import Agent
 from warpmeter.stacks.profile import Who
 
 AGAIN_S: Final = 600.0
 """What is not supported, or not allowed, is tried again after so long."""
+WITHOUT_C_S: Final = 3600.0
+"""A process that py-spy held still for too long, as it does to read the names of large libraries, is sampled without C
+frames for so long: it would be stopped again, and give nothing, in each turn."""
 HOST: Final = (0, 0)
 """The whole host, where processes have their keys."""
 NOBODY: Final = Met()
@@ -61,6 +64,8 @@ class StackSource:
         self._running: list[ProcessSampler] = []
         self._host: HostSampler | None = None
         self._troubles: dict[Key, tuple[Target, Trouble, float]] = {}
+        self._without_c: dict[Key, tuple[Target, float]] = {}
+        self._known: set[Key] = set()
         self._perf_rests_until = 0.0
         self._enter = True
         self._met = NOBODY
@@ -125,7 +130,7 @@ class StackSource:
         if first or not due:
             return False
         busy = bool(self._running) or self._host is not None
-        self._skipped = [Health("turn", "timeout", BUSY)] if busy else []
+        self._skipped = [Health("turn", "paused", BUSY)] if busy else []
         return not busy
 
     def _begin(self, now: float) -> None:
@@ -143,9 +148,11 @@ class StackSource:
             self._start_host(Begun(ts, now, round(turns * self._agent.stacks_interval_s * 1000)))
 
     def _start(self, target: Target, begun: Begun, now: float) -> None:
-        rate = self._backoff.rate(target.key)
+        rate, agent = self._backoff.rate(target.key), self._agent
+        if now < self._without_c.get(target.key, (target, 0.0))[1]:
+            agent = replace(agent, stacks_native=False)
         try:
-            self._running.append(ProcessSampler(self._programs.pyspy, self._agent, target, begun, rate, self._enter))
+            self._running.append(ProcessSampler(self._programs.pyspy, agent, target, begun, rate, self._enter))
         except OSError as error:
             self._troubles[target.key] = (target, Trouble("failed", str(error)), now)
 
@@ -165,6 +172,8 @@ class StackSource:
         self._backoff.keep(keys)
         self._slowing.keep(keys)
         self._troubles = {key: known for key, known in self._troubles.items() if key in keys}
+        self._without_c = {key: known for key, known in self._without_c.items() if key in keys}
+        self._known &= keys
 
     def _collect(self, now: float) -> list[Finished]:
         looks = [(sampler, sampler.look(now)) for sampler in self._running]
@@ -180,8 +189,12 @@ class StackSource:
             self._backoff.took(key, replace(each.cost, slowed_permille=lost.get(key)))
             self._troubles.pop(key, None)
             self._enter = self._enter and not each.refused
+            if each.output:
+                self._known.add(key)
             if each.trouble is not None:
-                self._troubles[key] = (each.target, each.trouble, now)
+                self._troubles[key] = (each.target, pyspy.of_known(each.trouble, key in self._known), now)
+            if each.stalled and self._agent.stacks_native:
+                self._without_c[key] = (each.target, now + WITHOUT_C_S)
         return done
 
     def _collect_host(self, now: float) -> HostFinished | None:
@@ -199,6 +212,7 @@ class StackSource:
     def _health(self) -> list[Health]:
         troubles = [(target, trouble) for target, trouble, _ in self._troubles.values()]
         paced = held_back(self._backoff.told(), self._agent.stacks_rate_hz)
+        paced += without_c([target for target, _ in self._without_c.values()])
         paced += [Health("perf/rate", "paused", said.partition(" second ")[2]) for _, said in self._host_backoff.told()]
         return [*self._programs.missing, *told(troubles), *paced, *self._about_perf, *self._skipped]
 
@@ -255,8 +269,8 @@ def found(agent: Agent) -> Programs:
     py_spy, wanted = pyspy.find(), agent.stacks_perf != "off"
     if not py_spy:
         missing.append(Health(pyspy.NAME, "unsupported", pyspy.MISSING))
-    elif pyspy.pauses(agent) and (known := pyspy.version(py_spy)) < pyspy.SEIZES:
-        missing.append(Health(pyspy.NAME, "unsupported", pyspy.TOO_OLD.format(".".join(map(str, known)))))
+    elif pyspy.pauses(agent) and (why := pyspy.unfit(py_spy)):
+        missing.append(Health(pyspy.NAME, "unsupported", why))
         py_spy = ""
     host = perf.find() if wanted else ""
     if wanted and not host:

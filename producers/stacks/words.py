@@ -15,7 +15,12 @@ TOLD: Final = 5
 def about_perf(trouble: Trouble, asked: str) -> Health:
     """Where it was not asked for, that it may not is a fact and no fault."""
     lacking = asked == "auto" and trouble.state == "denied"
-    return Health(perf.NAME, "unsupported" if lacking else trouble.state, trouble.why)
+    return Health(perf.NAME, "unsupported" if lacking else standing(trouble.state), trouble.why)
+
+
+def standing(state: State) -> State:
+    """What it is in the host's health: a sampler that is late waits for CPU time, and nothing fails."""
+    return "paused" if state == "timeout" else state
 
 
 def told(troubles: Sequence[tuple[Target, Trouble]]) -> list[Health]:
@@ -23,7 +28,10 @@ def told(troubles: Sequence[tuple[Target, Trouble]]) -> list[Health]:
     states: dict[State, list[tuple[Target, Trouble]]] = {}
     for target, trouble in troubles:
         states.setdefault(trouble.state, []).append((target, trouble))
-    return [Health(f"processes/{state}", state, _of_many(each), len(each)) for state, each in sorted(states.items())]
+    return [
+        Health(f"processes/{state}", standing(state), _of_many(each), len(each))
+        for state, each in sorted(states.items())
+    ]
 
 
 def held_back(paces: Sequence[tuple[int, str]], rate: int) -> list[Health]:
@@ -37,6 +45,14 @@ def held_back(paces: Sequence[tuple[int, str]], rate: int) -> list[Health]:
             "rate", "paused", f"{_many(len(paces))} sampled less than {rate} times a second: {pids}{more}", len(paces)
         )
     ]
+
+
+def without_c(targets: Sequence[Target]) -> list[Health]:
+    """One row for all whose C frames are left out."""
+    if not targets:
+        return []
+    why = f"{_pids([target.pid for target in targets])}: no C frames for an hour, for py-spy held it still too long"
+    return [Health("native", "paused", why, len(targets))]
 
 
 def _of_many(troubles: Sequence[tuple[Target, Trouble]]) -> str:

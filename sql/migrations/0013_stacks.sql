@@ -111,3 +111,9 @@ CREATE TABLE IF NOT EXISTS {{ name(table) }} {{ on_cluster }} AS {{ local(table)
 {{ distributed(table, key) }};
 {% endfor %}
 {% endif %}
+
+{% for table in [local("source_health")] + ([name("source_health")] if cluster else []) %}
+ALTER TABLE {{ table }} {{ on_cluster }}
+    COMMENT COLUMN IF EXISTS `source` 'host, devices, gpu, jobs, stacks, shipper, … (docs/sources.md)',
+    COMMENT COLUMN IF EXISTS `state` 'ok, unsupported, failed, gone, timeout, denied; paused: it rests, asked to or for its cost';
+{% endfor %}

@@ -7,7 +7,7 @@
 -- @rank -1  of this rank alone
 -- @process ''  of processes of this name alone
 -- @pid 0  of this process alone
--- @source ''  py-spy, perf, or what was imported: of it alone
+-- @source py-spy  perf, import:NAME: of what it took alone; '' adds up all, and a moment that two sampled counts twice
 -- @unit microseconds  bytes, count: what other profilers weigh by
 -- @lines 1  0: a function is one, whichever of its lines ran
 -- @base_since -2h  start of the window before

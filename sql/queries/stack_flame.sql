@@ -1,6 +1,7 @@
--- Where did the CPU time go? A flame graph as nested rows, depth first: `level` (0 is all), `label`, and how much was
+-- Where did the time go? A flame graph as nested rows, depth first: `level` (0 is all), `label`, and how much was
 -- seen in a function with what it called (`value`) and in itself (`self`), scaled from what was sampled to the whole time.
 -- Grafana's flame graph panel takes it as it is. What is less than `least` of all is left out.
+-- py-spy's time is that of threads that run or wait for a CPU (with agent.stacks_idle of all), perf's is CPU time.
 -- @since -1h  start of the window
 -- @until now  end of the window
 -- @host ''  of this host alone
@@ -8,7 +9,7 @@
 -- @rank -1  of this rank alone
 -- @process ''  of processes of this name alone
 -- @pid 0  of this process alone
--- @source ''  py-spy, perf, or what was imported: of it alone
+-- @source py-spy  perf, import:NAME: of what it took alone; '' adds up all, and a moment that two sampled counts twice
 -- @unit microseconds  bytes, count: what other profilers weigh by
 -- @lines 1  0: a function is one, whichever of its lines ran
 -- @windows stack_samples  or stack_hours

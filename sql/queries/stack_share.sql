@@ -1,5 +1,6 @@
--- How much of the CPU time was in a function, over time? For each step the time seen in functions whose frame has a text in
+-- How much of the time was in a function, over time? For each step the time seen in functions whose frame has a text in
 -- it, with what they called, and its share of all.
+-- py-spy's time is that of threads that run or wait for a CPU (with agent.stacks_idle of all), perf's is CPU time.
 -- @function -  a part of `function (file:line)`, as it is written
 -- @since -1h  start of the window
 -- @until now  end of the window
@@ -8,7 +9,7 @@
 -- @rank -1  of this rank alone
 -- @process ''  of processes of this name alone
 -- @pid 0  of this process alone
--- @source ''  py-spy, perf, or what was imported: of it alone
+-- @source py-spy  perf, import:NAME: of what it took alone; '' adds up all, and a moment that two sampled counts twice
 -- @unit microseconds  bytes, count: what other profilers weigh by
 -- @windows stack_samples  or stack_hours
 -- @step_s 60  seconds of a step

@@ -1,5 +1,6 @@
--- Which functions took the CPU time? By what was seen in the function itself (`self`), and in it with what it called
+-- Which functions took the time? By what was seen in the function itself (`self`), and in it with what it called
 -- (`total`; once, however deep it calls itself), with shares of all that was seen.
+-- py-spy's time is that of threads that run or wait for a CPU (with agent.stacks_idle of all), perf's is CPU time.
 -- @since -1h  start of the window
 -- @until now  end of the window
 -- @host ''  of this host alone
@@ -7,7 +8,7 @@
 -- @rank -1  of this rank alone
 -- @process ''  of processes of this name alone
 -- @pid 0  of this process alone
--- @source ''  py-spy, perf, or what was imported: of it alone
+-- @source py-spy  perf, import:NAME: of what it took alone; '' adds up all, and a moment that two sampled counts twice
 -- @unit microseconds  bytes, count: what other profilers weigh by
 -- @lines 1  0: a function is one, whichever of its lines ran
 -- @windows stack_samples  or stack_hours

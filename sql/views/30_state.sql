@@ -8,8 +8,9 @@
 
 -- source_health_now: one row a source and subject (empty: the source itself). `state` is its last word: ok, unsupported,
 -- failed, gone, timeout, denied, paused; an agent repeats what is not ok (each 10 s, unsupported subjects each 10 min, which is
--- the period of such a row), so a subject it no longer names is ok again.
--- `silent` tells that the last word is old, because its host or agent is gone.
+-- the period of such a row), so a subject it no longer names is ok again. `paused` is what rests: it was asked to, or
+-- cost too much. `silent` tells that the last word is old, because its host or agent is gone, or one that began since does
+-- not say it any more.
 CREATE OR REPLACE VIEW {{ name("source_health_now") }} {{ on_cluster }} AS
 SELECT
     host, source, subject,

@@ -1,5 +1,6 @@
 """The flame graph in a browser, on a real engine and a real web process, and the page that the command writes."""
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -17,10 +18,11 @@ from tests.browser.visits import Visit, chromium, visit
 from tests.engine import DATABASE, TOKEN, WRITER, EngineServer
 from tests.signals import tell
 from tests.stackworld import HOSTS, JOB, OLD_JOB, Stacks, landed
+from tests.tables import land, row, token
 from tests.wait import until
 from warpmeter import launch, migrate
 from warpmeter.settings import Metrics, Settings, Store, Web
-from warpmeter.store import connect
+from warpmeter.store import Client, connect
 from warpmeter.web.flame_page import page
 
 expect.set_options(timeout=60_000)
@@ -37,6 +39,13 @@ BOXES = {
     "odd": (0.32, 3),
 }
 """Where boxes of the job are after its input got slow: part of the width, and row."""
+LOCKED = "locked"
+SOURCES = (
+    ("perf/rate", "paused", "in every other turn", 600), ("rate", "paused", "one is slow", 600),
+    ("perf", "unsupported", "no perf", 600), ("processes/denied", "denied", "pid 7: give CAP_SYS_PTRACE", 600),
+    ("processes/failed", "failed", "what another agent told long ago", 1),
+)  # fmt: skip
+"""What the agent of a host tells that may not look; a row with a short period is old at once."""
 HEAR = """() => {
     const place = document.querySelector(".wm-flame-hits");
     window.heard = [];
@@ -73,6 +82,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             migrate.apply(client, writing)
         with connect(writing) as client:
             world = landed(client)
+            _locked(client, world)
         port, log = free_ports(1)[0], tmp_path_factory.mktemp("flame") / "web.log"
         store = Store(dsn=server.url, database=DATABASE)
         settings = replace(Settings(), store=store, web=Web(port=port), metrics=Metrics(web_port=0))
@@ -85,6 +95,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         finally:
             tell(process)
             process.wait(60)
+
+
+def _locked(client: Client, world: Stacks) -> None:
+    of = {"host": LOCKED, "ts": float(world.until - 300), "source": "stacks"}
+    rows = [
+        row("source-health", **of, subject=subject, state=state, why=why, period_ms=period_s * 1000)
+        for subject, state, why, period_s in SOURCES
+    ]
+    land(client, "source-health", rows, token(9_000_000, 9_000_010))
+    seen = {"host": LOCKED, "ts": float(world.until), "period_ms": 60_000, "cpu_util_permille": 500}
+    land(client, "host-samples", [row("host-samples", **seen)], token(9_000_000, 9_000_000))
 
 
 def _answers(home: str) -> bool:
@@ -204,6 +225,23 @@ def test_a_search_marks_boxes_and_says_their_share(tab: Visit, site: Site) -> No
     expect(found.locator(".wm-flame-hits")).to_have_text("50.0\u202f% of all, in 1 box")
 
 
+def test_what_is_searched_for_is_drawn_over_time(tab: Visit, site: Site) -> None:
+    found = panel(tab, site.job(since=iso(site.world.middle - 1800)))
+    found.get_by_role("searchbox").fill("DECODE")
+    course = found.get_by_role("img", name="Share of decode over time")
+    expect(course).to_have_attribute("aria-label", re.compile(r"15\.0\u202f% to 30\.0\u202f% \(.*\), in steps of"))
+    assert "L" in (course.locator("path").get_attribute("d") or "")
+    tab.shot("flame-course")
+    found.get_by_role("searchbox").fill("/decode/")
+    expect(course).to_have_count(0)
+    found.get_by_role("searchbox").fill("")
+    found.get_by_role("checkbox", name="Lines").uncheck()
+    drawn(tab)
+    found.get_by_role("button", name="decode", exact=True).click()
+    expect(found.get_by_role("img", name="Share of decode (data/images.py over time")).to_be_visible()
+    assert complaints(tab) == []
+
+
 def test_the_table_is_what_the_store_says(tab: Visit, site: Site) -> None:
     found = panel(tab, site.job())
     rows = found.locator("tbody tr")
@@ -303,9 +341,25 @@ def test_a_difference_shows_what_grew_and_shrank(tab: Visit, site: Site) -> None
     assert complaints(tab) == []
 
 
+def test_a_difference_of_one_side_says_so(tab: Visit, site: Site) -> None:
+    found = panel(tab, site.job(**{"flame.base": "-9d/-8d"}))
+    expect(found.locator(".wm-warn")).to_contain_text("Nothing was sampled to compare with")
+    window = {"since": "-3d", "until": "-2d", "flame.base": f"{iso(site.world.since)}/{iso(site.world.until)}"}
+    found = panel(tab, site.job(**window))
+    expect(found.locator(".wm-warn")).to_contain_text("Nothing was sampled in this window")
+    assert complaints(tab) == []
+
+
 def test_another_job_that_nobody_heard_of_is_said_in_place(tab: Visit, site: Site) -> None:
     found = panel(tab, site.job(**{"flame.base_job": "nobody"}))
     expect(found.get_by_role("alert")).to_contain_text("nothing has been heard of a job nobody")
+
+
+def test_a_window_to_compare_with_that_is_none_is_said(tab: Visit, site: Site) -> None:
+    for base in ("nonsense", "nonsense/-1h"):
+        expect(panel(tab, site.job(**{"flame.base": base})).get_by_role("alert")).to_contain_text(
+            "'nonsense' is no time"
+        )
 
 
 def test_sources_are_shown_one_at_a_time(tab: Visit) -> None:
@@ -338,6 +392,36 @@ def test_choosing_a_stretch_in_a_chart_narrows_the_graph(tab: Visit, site: Site)
     tab.page.wait_for_url(lambda url: iso(site.world.since).split("T")[1][:5] not in url.split("since=")[1][:24])
     drawn(tab)
     expect(found.locator("tbody tr", has_text="step")).to_contain_text("15.0\u202f%")
+
+
+def test_a_job_without_gpus_shows_its_flame_graph_and_nothing_of_gpus(tab: Visit, site: Site) -> None:
+    panel(tab, site.job())
+    for name in ("How well it uses its GPUs", "Ranks side by side", "GPU utilisation", "Power", "By GPU"):
+        expect(tab.page.get_by_role("region", name=name, exact=True)).to_have_count(0)
+    expect(tab.page.get_by_role("region", name="CPU of its hosts", exact=True)).to_be_visible()
+    tab.shot("flame-job-without-gpus")
+
+
+def test_lines_of_a_function_side_by_side_are_told_apart(tab: Visit, site: Site) -> None:
+    panel(tab, site.job())
+    columns = {"level": [0, 1, 1, 1, 2], "label": ["all", "a (f.py:1)", "a (f.py:2)", "b (f.py:2)", "a (f.py:1)"]}
+    script = """async (columns) => {
+        const { Tree } = await import("warpmeter-ui/flame/tree.js");
+        const tree = new Tree({ ...columns, value: [4, 1, 1, 2, 1], self: [0, 1, 1, 1, 1] });
+        return columns.label.map((_, at) => tree.title(at));
+    }"""
+    assert tab.page.evaluate(script, columns) == ["all", "a:1", "a:2", "b", "a"]
+
+
+def test_an_agent_that_may_not_look_is_the_reason(tab: Visit, site: Site) -> None:
+    """Of what it tells now, not of what another one told; and one that may not matters more than one that rests."""
+    found = panel(tab, f"/host/{LOCKED}?{urlencode(site.window)}")
+    expect(found.locator(".wm-empty")).to_have_text("Sampling is denied: pid 7: give CAP_SYS_PTRACE")
+    sources = tab.page.get_by_role("region", name="Sources of the agent", exact=True).locator("tbody tr")
+    expect(sources).to_have_count(len(SOURCES))
+    expect(sources.last).to_contain_text("failed then, and not told again")
+    expect(sources.filter(has_text="perf/rate")).to_have_count(1)
+    assert complaints(tab) == []
 
 
 def test_where_nothing_was_sampled_it_says_what_to_do(tab: Visit) -> None:
@@ -393,6 +477,10 @@ def test_the_page_that_is_written_needs_nothing_else(
         tab.shot(f"flame-page-{theme}-{width}")
         tab.page.reload()
         expect(found.get_by_role("searchbox")).to_have_value("decode")
+        expect(found.locator("tbody tr")).to_have_count(2)
+        found.get_by_label("Lines", exact=True).uncheck()
+        expect(found.locator("tbody tr")).to_have_count(1)
+        expect(found.locator(".wm-flame-hits")).to_have_text("30.0\u202f% of all, in 1 box")
         assert tab.errors == []
         assert [each for each in tab.foreign if not each.startswith("file:")] == []
         assert tab.barriers() == []

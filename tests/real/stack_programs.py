@@ -124,6 +124,22 @@ def collect():
     time.sleep(1000)
 collect()
 """
+DEEP: Final = """
+import signal
+def down(levels):
+    if levels:
+        return down(levels - 1)
+    while True:
+        sum(range(3000))
+def deep():
+    down(20_000)
+sys.setrecursionlimit(100_000)
+threading.stack_size(256 << 20)
+signal.signal(signal.SIGUSR1, lambda *_: threading.Thread(target=deep).start())
+begun()
+while True:
+    sum(range(3000))
+"""
 ENDS: Final = """
 begun()
 until = time.time() + float(sys.argv[2])

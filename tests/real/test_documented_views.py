@@ -50,10 +50,11 @@ SELECT * FROM gpu_heatmap(metric = 'gpu_util', since = now() - 3600, until = now
 WINDOWS = """## Windows
 
 Tables of what is kept long after the raw rows are gone: `host_windows_1m` and `_1h`, `job_windows_1m` and `_1h`,
-`fleet_windows_1m` and `_1h`, `gpu_heatmap_1m` and `_1h`, `device_windows_1h`. A window lies in several rows until the
-engine merges them, so always group by its key; a column's type names the function (`DESCRIBE job_windows_1h`). What
-ends in `_seconds` is a value times its seconds, in `_known_seconds` the seconds in which it was known: the first over
-the second is the mean.
+`fleet_windows_1m` and `_1h`, `gpu_heatmap_1m` and `_1h`, `device_windows_1h`; of sampled stacks `stack_windows_1h`,
+which the view `stack_hours` shows under the columns of `stack_samples` ([stacks.md](stacks.md#tables)).
+A window lies in several rows until the engine merges them, so always group by its key; a column's type names the
+function (`DESCRIBE job_windows_1h`). What ends in `_seconds` is a value times its seconds, in `_known_seconds` the
+seconds in which it was known: the first over the second is the mean.
 
 ```sql
 SELECT job_id, window, sum(gpu_seconds) / 3600 AS gpu_hours,

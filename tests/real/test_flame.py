@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -12,8 +13,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.stackworld import DECODE, JOB, MAIN, ODD, OLD_JOB, STEP, Stacks, landed, sampled
+from tests.tables import land, row, token
 from warpmeter.cli import complete
 from warpmeter.cli.app import app
+from warpmeter.cli.flames.asking import FlameError
+from warpmeter.cli.flames.files import put
 from warpmeter.settings import Store
 from warpmeter.stacks import folded, speedscope
 from warpmeter.stacks.profile import Profile
@@ -188,6 +192,38 @@ def test_a_difference_in_files(flame: Flame, world: Stacks) -> None:
     assert "speedscope" in flame(*words, "-o", "out.speedscope.json", fails=2).stderr
 
 
+def test_a_side_of_a_difference_without_samples_is_said(flame: Flame, world: Stacks) -> None:
+    words = ("--job", JOB, "--base-since", "9d")
+    done = flame(*words, "-o", "out.html")
+    assert "nothing was sampled to compare with" in done.stderr
+    assert "nothing was sampled to compare with" in Path("out.html").read_text()
+    table = flame(*words).stdout
+    assert "nothing was sampled to compare with" in table
+    assert re.search(r"50\.00 % +│ - +│ - +│ wait", table), table
+    assert json.loads(flame(*words, "--json").stdout)["base_total"] == 0
+    window = ("--since", iso(world.until + 60), "--until", iso(world.until + 120))
+    gone = flame("--job", OLD_JOB, *window, "--base-job", OLD_JOB, when=False)
+    assert "nothing was sampled but what is compared with" in re.sub(r"\s+", " ", gone.stdout)
+    assert re.search(r"- +│ 100\.00 % +│ - +│ step", gone.stdout), gone.stdout
+
+
+def test_an_agent_that_may_not_look_is_the_reason(flame: Flame, shared_tables: Client, world: Stacks) -> None:
+    now = float(world.until + 30)
+    of = {"host": "locked", "ts": now, "period_ms": 60_000, "source": "stacks"}
+    told = (
+        ("perf", "unsupported", "no perf"), ("perf/rate", "paused", "in every other turn"),
+        ("processes/denied", "denied", "pid 7: ask for CAP_SYS_PTRACE"), ("rate", "paused", "1 process is slow"),
+    )  # fmt: skip
+    rows = [row("source-health", **of, subject=subject, state=state, why=why) for subject, state, why in told]
+    land(shared_tables, "source-health", rows, token(9_000_000, 9_000_003))
+    said = flame("--host", "locked", fails=1).stderr
+    assert "On locked sampling is denied: pid 7: ask for CAP_SYS_PTRACE." in said
+    assert "warpmeter doctor" in said
+    assert (
+        "On locked sampling is unsupported: no perf." in flame("--host", "locked", "--source", "perf", fails=1).stderr
+    )
+
+
 def test_a_difference_has_parts_as_well(flame: Flame, world: Stacks) -> None:
     words = ("--job", JOB, "--base-since", iso(world.middle - 3600))
     flame(*words, "--by", "rank", "-o", "out.json")
@@ -215,16 +251,47 @@ def test_a_difference_of_jobs_is_at_their_own_times(flame: Flame, world: Stacks)
         (("--since", "yesterday"), 2, "no time"),
         (("--base-since", "1h", "--base-until", "2h"), 2, "--base-until"),
         (("--job", "nobody"), 1, "no stacks of job nobody"),
-        (("--rank", "7", "--since", "1h"), 1, "warpmeter doctor"),
+        (("--job", "nobody"), 1, "Nothing has been heard of a job nobody"),
+        (("--host", "nowhere"), 1, "Nothing has been heard of a host nowhere"),
+        (("--since", "3d", "--until", "2d"), 1, "WARPMETER_STACKS=off in their environment: `warpmeter doctor`"),
+        (("--job", JOB, "--since", "3d", "--until", "2d"), 1, "It ran from 20"),
+        (("--rank", "7", "--since", "1h"), 1, "others then: of processes python3, of ranks 0, 1"),
+        (("--job", JOB, "--source", "perf"), 1, "were sampled by perf"),
+        (("--job", JOB, "--source", "perf"), 1, "others then: of py-spy (--unit microseconds)"),
         (("--by", "colour"), 2, "colour"),
         (("--job", "nobody", "-o", "nowhere/out.html"), 1, "no stacks"),
-        (("-o", "nowhere/out.html"), 1, "nowhere"),
+        (("-o", "nowhere/out.html"), 1, "nowhere/out.html cannot be written (No such file or directory)"),
+        (("--rank", str(2**64)), 2, "--rank"),
+        (("--since", "0001-01-01"), 2, "0001-01-01 is not between 1970-01-01 and 2100-01-01"),
+        (("--since", "1h", "--until", "9999-12-31T23:59"), 2, "9999-12-31T23:59 is not between"),
+        (("--since", "99999999999d"), 2, "99999999999d is not between"),
+        (("--pid", str(2**40)), 2, "--pid"),
+        (("--job", "\udcff"), 2, "--job is a name of characters that can be printed"),
     ],
 )
 def test_it_says_what_is_wrong(flame: Flame, words: tuple[str, ...], status: int, said: str) -> None:
     done = flame(*words, when=False, fails=status)
     assert said in re.sub(r"\s+", " ", done.stderr)
     assert not Path("out.html").exists()
+
+
+def test_what_was_there_stays_until_all_is_written(flame: Flame) -> None:
+    Path("old.html").write_text("as it was")
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limit[1]))  # as a disk that is full: write(2) gives EFBIG
+    try:
+        with pytest.raises(
+            FlameError, match=r"old.html cannot be written \(File too large\); what was there is as it was"
+        ):
+            put(Path("old.html"), "x" * 20_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert Path("old.html").read_text() == "as it was"
+    assert [path.name for path in Path().iterdir()] == ["old.html"]
+    Path("link.html").symlink_to("old.html")
+    flame("--job", JOB, "-o", "link.html")
+    assert Path("link.html").is_symlink()
+    assert "as it was" not in Path("old.html").read_text()
 
 
 def test_names_of_files_are_completed() -> None:

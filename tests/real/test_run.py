@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
@@ -17,6 +18,7 @@ from tests.real.up import warpmeter
 from tests.signals import tell
 from tests.torchpython import torch_python
 from tests.wait import until
+from warpmeter.cli.launching import Watch
 from warpmeter.producers.kineto import who
 
 ROOT = Path(__file__).parents[2]
@@ -107,6 +109,17 @@ def test_it_says_that_nothing_registered_and_that_no_agent_is_there(tmp_path: Pa
         until(lambda: "no agent of warpmeter answers" in (tmp_path / "said").read_text(), "it to say so")
         process.communicate("\n", timeout=120)
     assert "ended before any of its processes registered" in (tmp_path / "said").read_text()
+
+
+def test_what_never_registers_is_told_that_only_captures_need_it(tmp_path: Path) -> None:
+    """A program without PyTorch, which is a job all the same."""
+    said: list[str] = []
+    watch = Watch(os.getpid(), tmp_path, said.append, look_s=0.01, late_s=0.0)
+    thread = threading.Thread(target=watch.run)
+    thread.start()
+    until(lambda: any("not registered after 0 s, as only captures need: " in words for words in said), "it to say so")
+    watch.ended()
+    thread.join()
 
 
 @pytest.mark.torch

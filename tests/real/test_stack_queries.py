@@ -145,7 +145,8 @@ def iso(ts: float) -> str:
 
 def ask(client: Client, name: str, window: tuple[float, float], **given: Any) -> list[dict[str, Any]]:
     query = queries.get(name)
-    values = {"since": iso(window[0]), "until": iso(window[1]), **{key: str(value) for key, value in given.items()}}
+    of = {"source": "", **given}
+    values = {"since": iso(window[0]), "until": iso(window[1]), **{key: str(value) for key, value in of.items()}}
     asked = query.statement(values)
     return [dict(found) for found in client.query(asked.sql, parameters=dict(asked.values)).named_results()]
 
@@ -304,6 +305,15 @@ def test_a_side_without_samples_is_zero_everywhere(shared_tables: Client, world:
     assert [(row["level"], row["label"], row["value"], row["self"]) for row in found] == [
         tuple(row.values()) for row in flame
     ]
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_of_one_source_unless_all_are_asked_for(shared_tables: Client, world: World, name: str) -> None:
+    window = {"since": iso(world.since), "until": iso(world.until)}
+    more = {"stack_share": {"function": "step"}, "stack_diff": {"base_since": "-9h", "base_until": "-8h"}}.get(name, {})
+    asked = queries.get(name).statement({**window, **more})
+    found = shared_tables.query(asked.sql, parameters=dict(asked.values)).named_results()
+    assert [*map(dict, found)] == ask(shared_tables, name, (world.since, world.until), source="py-spy", **more)
 
 
 @pytest.mark.parametrize("name", QUERIES)

@@ -22,6 +22,7 @@ from tests.real.stack_programs import Program
 from tests.real.stack_turns import Turns, children, goes_on, going, gone, may, running, state, tree
 from tests.wait import until
 from warpmeter.producers.source import JobTree, SourceError
+from warpmeter.producers.stacks import pyspy
 
 REPOSITORY: Final = Path(__file__).parents[2]
 MODES: Final[dict[str, dict[str, Any]]] = {
@@ -135,6 +136,26 @@ def test_a_sampler_that_does_not_get_on_while_it_holds_a_process_is_ended(busy: 
     until(lambda: goes_on(busy), "the process to go on")
     assert turns.health["processes/timeout"].why.startswith(f"pid {busy}: py-spy held it still")
     assert "its sampler was behind" in turns.health["rate"].why
+    assert turns.health["native"].why.startswith(f"pid {busy}: no C frames for an hour")
+    turns.begin()
+    (sampler,) = turns.samplers()
+    assert b"--native" not in Path(f"/proc/{sampler}/cmdline").read_bytes()
+    os.kill(sampler, signal.SIGINT)
+    turns.finish()
+
+
+@pytest.mark.long
+def test_what_calls_itself_too_deep_is_said_and_tried_again(tmp_path: Path) -> None:
+    with running({"deep": Program.put(tmp_path, "deep", programs.DEEP)}) as pids:
+        turns = Turns([tree(pids["deep"])], stacks_sampling_s=1.0, stacks_rate_hz=10)
+        with going(pids["deep"]):
+            until(lambda: bool(turns.turn() or turns.rows), "its stacks before it goes deep", 120)
+            os.kill(pids["deep"], signal.SIGUSR1)
+            until(lambda: bool(turns.turn() or turns.troubles), "it to be deep", 120)
+        (told,) = turns.troubles.values()
+        assert told.state in ("failed", "paused")
+        turns.begin()
+        assert turns.samplers() or "in one turn of" in turns.health["rate"].why
 
 
 @pytest.mark.long
@@ -198,6 +219,24 @@ def test_without_samplers_the_source_is_unsupported_and_says_what_to_install(mon
     with pytest.raises(SourceError, match=r"pip install 'warpmeter\[agent\]'") as refused:
         Turns()
     assert refused.value.state == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("says", "why"),
+    [
+        ("echo py-spy 0.4.3", ""),
+        ("echo py-spy 0.3.14", "py-spy 0.3.14 may leave a process stopped"),
+        ("echo py-spy 0.4.3; exit 1", "does not say which version it is"),
+        ("echo nonsense", "does not say which version it is"),
+    ],
+)
+def test_only_a_version_that_lets_go_may_pause_a_process(tmp_path: Path, says: str, why: str) -> None:
+    program = tmp_path / "py-spy"
+    program.write_text(f"#!/bin/sh\n{says}\n")
+    program.chmod(0o755)
+    said = pyspy.unfit(str(program))
+    assert why in said
+    assert bool(said) == bool(why)
 
 
 def test_a_process_that_somebody_stopped_is_left_as_it_is(busy: int) -> None:

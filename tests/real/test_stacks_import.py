@@ -19,7 +19,7 @@ from warpmeter.cli.app import app
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Kafka, Settings
 from warpmeter.stacks import Weighed, folded, identity
-from warpmeter.stacks.profile import Part, Profile, Who
+from warpmeter.stacks.profile import CUT, DEEPEST, Part, Profile, Who
 from warpmeter.stacks.reading import read
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "stacks"
@@ -108,7 +108,7 @@ def test_many_stacks_go_in_messages_that_the_topic_takes(
         "WHERE host LIKE {tag:String}"
     )[0]
     assert (weight, unit) == ((3000 * 3001 // 2 + 7) * 10_000, "microseconds")
-    assert (longest, deepest) == (importing.FRAME_BYTES, importing.DEEPEST)
+    assert (longest, deepest) == (importing.FRAME_BYTES, DEEPEST)
 
 
 def test_a_dry_run_sends_nothing_and_says_what_it_would_send() -> None:
@@ -120,6 +120,20 @@ def test_a_dry_run_sends_nothing_and_says_what_it_would_send() -> None:
     assert (told["unit"], told["weight"]) == ("microseconds", 67 * 50_000)
     (told,) = json.loads(run(GOLDEN / "heap.pprof", "--host", "h", "--unit", "count", "--dry-run", "--json").stdout)
     assert told["unit"] == "count"
+
+
+def test_a_command_that_shows_all_of_it_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    profile = Profile("count", (Part(Who(), (Weighed(("a",), 1),)),))
+    first = importing.Imported("a", "folded", "import:mine", 1_790_000_000.0, 30.0, profile)
+    later = replace(first, file="b", at=1_790_003_600.0, duration_s=0.0)
+    timed = replace(first, source="import:it's", profile=replace(profile, unit="microseconds"))
+    importing.show([first, later, timed], importing.Whose("h", "47 11"), dry=False)
+    said = [line for line in capsys.readouterr().err.splitlines() if "warpmeter flame" in line]
+    window = "--since 2026-09-21T14:13:20Z --until "
+    assert [line.partition("warpmeter ")[2] for line in said] == [
+        f"flame --job '47 11' --host h --source import:mine --unit count {window}2026-09-21T15:13:22Z",
+        f"""flame --job '47 11' --host h --source 'import:it'"'"'s' {window}2026-09-21T14:13:51Z""",
+    ]
 
 
 def test_without_a_time_in_it_a_profile_is_of_when_its_file_was_written(tmp_path: Path) -> None:
@@ -150,7 +164,18 @@ def test_a_mistake_is_said_in_a_line_and_nothing_is_sent(tmp_path: Path) -> None
     assert "is no rate of sampling" in run(good, "--host", "h", "--rate", 0, fails=1).output
     assert "give one of them" in run(good, "--host", "h", "--rate", 9, "--unit", "count", fails=2).output
     assert "--host is a name" in run(good, "--host", " ", fails=2).output
+    for name in ("--host", "--job", "--source"):
+        said = run(good, "--host", "h", name, "\udcff", fails=2).output
+        assert f"{name} is a name of 1 to" in said
+        assert "that can be printed" in said
     assert run(good, fails=2).exit_code == 2
+
+
+def test_a_file_whose_name_is_no_text_has_one_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"a\xffb.folded")).write_text("a;b 3\n")
+    found = importing.imported(next(tmp_path.iterdir()), importing.Whose("h"), importing.Weights())
+    (told,) = importing.rows(found, importing.Whose("h"))
+    assert (told.source, Path(found.file).name) == ("import:a\ufffdb", "a\ufffdb.folded")
 
 
 @pytest.mark.long
@@ -169,13 +194,27 @@ def test_a_bus_that_goes_away_is_said_with_what_it_took(monkeypatch: pytest.Monk
         importing.send(Kafka(NOWHERE), [found], importing.Whose("h"))
 
 
+def test_who_gives_up_is_told_what_was_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupts(tuple[str, ...]):
+        def __iter__(self) -> Iterator[str]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(importing, "GIVEN_UP_S", 0.1)
+    monkeypatch.setattr(importing, "check", lambda *_: ())
+    stacks = (Weighed(("a",), 1),) * 1001 + (Weighed(Interrupts(("b",)), 1),)
+    found = importing.Imported("f", "folded", "import:f", 1.6e9, 1.0, Profile("count", (Part(Who(), stacks),)))
+    with pytest.raises(importing.NotTakenError, match=r"all of it \(it was interrupted\); nothing was imp") as given_up:
+        importing.send(Kafka(NOWHERE), [found], importing.Whose("h"))
+    assert given_up.value.exit_status == 130
+
+
 def test_rows_fit_into_messages() -> None:
-    who, stack = Who(1, "p", 2, "t"), Weighed(("ü" * 10_000,) * 5000, 1)
+    who, stack = Who(1, "p" * 1_000_000, 2, "ü" * 1_000_000), Weighed(("ü" * 10_000,) * 5000, 1)
     found = importing.Imported("f", "folded", "import:f", 1.6e9, 1e9, Profile("count", (Part(who, (stack, stack)),)))
     told = list(importing.rows(found, importing.Whose("h")))
     assert all(row.ByteSize() < 600_000 for row in told)
     assert [len(batch) for batch in importing.batches(told)] == [1, 1]
-    assert told[0].frames[0] == importing.CUT
+    assert told[0].frames[0] == CUT
     assert told[0].period_ms == importing.LONGEST_MS
-    small = replace(found, profile=Profile("count", (Part(who, (Weighed(("a",), 1),) * 2500),)))
+    small = replace(found, profile=Profile("count", (Part(Who(1, "p"), (Weighed(("a",), 1),) * 2500),)))
     assert [len(batch) for batch in importing.batches(importing.rows(small, importing.Whose("h")))] == [1000, 1000, 500]

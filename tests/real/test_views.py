@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.tables import ask, land, one, row, token
+from warpmeter import queries
 from warpmeter.producers.health import Board
 from warpmeter.producers.source import Health
 from warpmeter.store import Client
@@ -62,6 +63,29 @@ def test_what_a_host_does_not_have_is_said_each_ten_minutes_and_stands_in_betwee
     assert ask(tables, "SELECT count() BETWEEN 4 AND 6 FROM source_health WHERE subject != ''") == [(1,)]
     assert ask(tables, "SELECT subject, state, silent FROM source_health_now WHERE subject != ''") == [
         ("GPU-a0/fan", "unsupported", 0)
+    ]
+
+
+def test_what_an_earlier_agent_said_holds_no_longer_where_the_next_one_does_not_say_it(tables: Client) -> None:
+    """Two agents' own boards, one after the other, as a restart is: nobody says that what the first met is over."""
+    paused, denied = Health("rate", "paused", "it was slow"), Health("processes/denied", "denied", "CAP_SYS_PTRACE")
+    for began, told in ((NOW - 150, [paused, Health("perf", "denied")]), (NOW - 40, [denied])):
+        board = Board("a", 10.0)
+        land(tables, "source-health", board.report("stacks", began, 0.1, subjects=told))
+        for ago in range(0, 50, 10):
+            land(tables, "source-health", board.rows(began + ago))
+    land(tables, "source-health", [health(NOW - 10, "other", "failed", "x")])
+    land(tables, "host-samples", [host(NOW - 1)])
+    now = "SELECT source, subject, state FROM source_health_now WHERE NOT silent AND subject != '' ORDER BY ALL"
+    assert ask(tables, now) == [("other", "x", "failed"), ("stacks", "processes/denied", "denied")]
+    problems = ["other x: failed", "stacks processes/denied: denied"]
+    assert ask(tables, "SELECT arraySort(problems) FROM hosts") == [(problems,)]
+    asked = queries.get("host_sources").statement({"host": "a"})
+    found = tables.query(asked.sql, parameters=dict(asked.values)).result_rows
+    assert [tuple(line[:3]) for line in found] == [
+        ("stacks", "processes/denied", "denied"),
+        ("other", "x", "failed"),
+        ("stacks", "", "ok"),
     ]
 
 

@@ -177,6 +177,8 @@ def test_what_there_is_to_choose_from(site: TestClient, world: Stacks) -> None:
     assert columns["unit"] == ["microseconds", "microseconds", "bytes"]
     assert columns["ranks"][0] == [0, 1]
     assert columns["hosts"][0] == 2
+    short = told(site, "seen", since=iso(world.since + 60), until=iso(world.since + 120))["columns"]
+    assert short["source"] == ["py-spy"]  # the others were taken a minute before, in the same hour
     stacks.Seen.model_validate(answer)
 
 
@@ -204,6 +206,22 @@ def test_units_are_not_added_up(site: TestClient, world: Stacks) -> None:
     asked = {"since": iso(world.since), "until": iso(world.until), "job": OLD_JOB}
     assert told(site, "flame", unit="bytes", **asked)["columns"]["value"][0] == 4096
     assert told(site, "flame", source="perf", **asked)["columns"]["value"][0] == 100_000
+
+
+def test_sources_are_not_added_up(site: TestClient, world: Stacks) -> None:
+    """Two that sampled the same would count a moment twice: an answer is of one, and says of which."""
+    asked = {"since": iso(world.since), "until": iso(world.until), "job": OLD_JOB}
+    for path, more in (("flame", {}), ("top", {}), ("share", {"function": "("}), ("diff", {})):
+        answer = told(site, path, **asked, **more)
+        name = {"top": "self", "share": "all"}.get(path, "value")
+        assert answer["source"] == "py-spy"
+        total = answer["columns"][name]
+        assert (sum(total) if path in ("top", "share") else total[0]) == 900_000
+    assert told(site, "flame", unit="bytes", **asked)["source"] == "import"
+    later = {"since": iso(world.middle), "until": iso(world.until), "job": OLD_JOB}
+    answer = told(site, "diff", **later, base_since=iso(world.since), base_until=iso(world.middle))
+    assert (answer["source"], answer["columns"]["value"][0], answer["columns"]["base"][0]) == ("py-spy", 0, 900_000)
+    assert told(site, "flame", since="-3d", until="-2d", job=OLD_JOB)["source"] == ""
 
 
 def test_nothing_sampled_is_an_empty_answer(site: TestClient) -> None:
@@ -269,3 +287,10 @@ def test_grafana_can_draw_it(shared_tables: Client, world: Stacks) -> None:
     assert list(types) == ["level", "label", "value", "self"]
     assert types["label"] == "String"
     assert all(types[name].removeprefix("U").startswith("Int") for name in ("level", "value", "self"))
+
+
+def test_a_named_query_says_which_value_is_none(site: TestClient) -> None:
+    for name, value in (("least", "abc"), ("least", ""), ("rank", "x"), ("pid", "-1"), ("windows", "nonsense")):
+        answer = site.get("/api/v1/queries/stack_flame", params={name: value})
+        assert answer.status_code == 422, answer.text
+        assert wrong(answer.json()) == [name if name != "windows" else "query"]

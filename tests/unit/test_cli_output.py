@@ -1,6 +1,8 @@
 """What commands print: whole names in any width, times that are read, `none` for nothing, what a letter may not be."""
 
 import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -47,6 +49,20 @@ def test_nothing_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     common.print_table("", ("a",), [])
     common.print_table("letters", ("a",), [])
     assert capsys.readouterr().out == "none\nletters: none\n"
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    code = (
+        "import typer; from warpmeter.cli import common\n"
+        "def main():\n  with common.explained(OSError): common.print_json([*range(100_000)])\n"
+        "typer.run(main)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stderr
+        assert process.stdout.readline() == b"[\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
 
 
 def test_times_are_read_to_the_second_and_in_utc() -> None:

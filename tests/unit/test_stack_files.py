@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from warpmeter.stacks import Weighed, folded, speedscope
 from warpmeter.stacks.generated import profile_pb2
-from warpmeter.stacks.profile import Part, Profile, StacksError, Who
+from warpmeter.stacks.profile import CUT, DEEPEST, Part, Profile, StacksError, Who
 from warpmeter.stacks.reading import parse, read
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "stacks"
@@ -70,6 +70,14 @@ def test_py_spys_lines_tell_process_and_thread_apart() -> None:
     )
     timed = found.at_rate(20)
     assert (timed.unit, timed.weight) == ("microseconds", found.weight * 50_000)
+
+
+def test_semicolons_in_names_part_no_frame_of_py_spy() -> None:
+    line = b'process 7:"python3";thread (7): w;<b>;5;run (t.py:3);f (dir;of/a;b.py:7);g (libc.so) 3\nx;y 1\n'
+    py_spys, others = parse(line, "x")[1].parts
+    assert py_spys.who == Who(7, "python3", 7, "w;<b>;5")
+    assert py_spys.stacks[0].frames == ("run (t.py:3)", "f (dir;of/a;b.py:7)", "g (libc.so)")
+    assert others.stacks[0].frames == ("x", "y")
 
 
 def test_py_spys_speedscope_is_time_of_each_thread() -> None:
@@ -267,6 +275,8 @@ REFUSED: dict[bytes, str] = {
     gzip.compress(made())[:-9]: "its gzip is cut off",
     gzip.compress(made())[:20] + b"\0\0\0" + gzip.compress(made())[23:]: "its gzip is",
     gzip.compress(b""): "it is empty",
+    gzip.compress(b"a;b 1\n") + b"a;b 2\n": "after its gzip follows what is none",
+    "a;b 3\n".encode("utf-16")[:-1]: "it begins as UTF-16 and is none at byte 12",
 }
 
 
@@ -277,6 +287,34 @@ def test_what_is_broken_is_refused_in_one_line_that_names_file_and_place(data: b
     assert str(refused.value).startswith("/x/file: ")
     assert REFUSED[data] in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_line_of_any_length_is_read_or_refused_at_once() -> None:
+    head, wide = b"x 1 1.5: 1 cycles: \n", 200_000
+    assert shares(parse(head + b"\tff f (" + b"x" * wide + b"\n", "x")[1])
+    assert shares(parse(head + b"\tff f" + b" " * wide + b"x\n", "x")[1])
+    with pytest.raises(StacksError, match="line 3: no line of `perf script`"):
+        parse(head + b"\na" + b" " * wide + b"b\n", "x")
+
+
+def test_of_a_recursion_without_end_the_innermost_frames_are_kept() -> None:
+    deep = 60_000
+    opened = [("O", 0, 0.0)] + [("O", 1, 0.0)] * deep + [("C", 1, 3.0)] * deep + [("C", 0, 3.0)]
+    profile = made(lambda found: found.sample[0].location_id.extend([1] * deep))
+    for data in (events(*opened), b";".join([b"f"] + [b"g"] * deep) + b" 3\n", profile):
+        ((_, stack),) = parse(data, "x")[1].stacks()
+        assert (len(stack.frames), stack.frames[0]) == (DEEPEST, CUT)
+    risen = [("O", 0, 0.0)] + [("O", 1, float(at)) for at in range(3000)]
+    risen += [("C", 1, 3000.0 + at) for at in range(3000)] + [("C", 0, 6000.0)]
+    _, found = parse(events(*risen), "x")
+    assert len(list(found.stacks())) == DEEPEST + 1
+    assert found.weight == 6_000_000
+
+
+def test_text_may_be_of_any_system() -> None:
+    for data in ("a;ü 3\r\nb 4\r\n".encode("utf-16"), "\ufeffa;ü 3\nb 4".encode(), "a;ü 3\rb 4\r".encode()):
+        assert shares(parse(data, "x")[1]) == {"ü": 3, "b": 4}
+    assert shares(parse(gzip.compress(b"a 1\n") + gzip.compress(b"b 2\n") + bytes(512), "x")[1]) == {"a": 1, "b": 2}
 
 
 def test_what_is_too_large_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
@@ -333,6 +371,13 @@ def test_profiles_of_several_units_are_read_when_one_is_meant() -> None:
     assert parse(data, "x", "microseconds")[1].weight == 3000
     with pytest.raises(StacksError, match="it has no profile weighed in count"):
         parse(data, "x", "count")
+
+
+def test_samples_that_make_no_time_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"at 1e-06 samples a second it is 4e\+15 s, which is no measurement"):
+        parse(b"a;b 4000000000\n", "x")[1].at_rate(1e-6)
+    with pytest.raises(ValueError, match="those are no samples, but weights"):
+        parse(b"a;b 50000000000\n", "x")[1].at_rate(100)
 
 
 @pytest.mark.parametrize("hertz", [0, -1, float("nan"), float("inf"), 1e9])

@@ -1,17 +1,21 @@
 """What rows say of what a sampler found: stacks told once, files shortened; and what is said where nothing was."""
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from warpmeter import web
 from warpmeter.producers.stacks import perf, pyspy, words
 from warpmeter.producers.stacks.child import End
 from warpmeter.producers.stacks.intern import Told
 from warpmeter.producers.stacks.pyspy import Trouble
 from warpmeter.producers.stacks.rotation import Target
 from warpmeter.producers.stacks.rows import CUT, DEEPEST, Rows, Sampled, StackSample, Whose
+from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Agent
-from warpmeter.stacks import identity
+from warpmeter.stacks import frame, identity
 
 SAMPLED = Sampled("gpu01", 1_800_000_000.5, 60_000, 10_000, "py-spy")
 WHOSE = Whose("train.py", "job", 3)
@@ -67,6 +71,13 @@ def test_a_recursion_that_ran_away_keeps_its_innermost_frames() -> None:
     assert (len(row.frames), row.frames[0], row.frames[-1]) == (DEEPEST + 1, CUT, "f (a.py:999)")
 
 
+def test_names_without_end_leave_a_row_that_a_topic_takes() -> None:
+    stack = b";".join(b"%d%s (a.py:1)" % (at, "漢".encode() * 5000) for at in range(1000))
+    (row,) = rows(b"thread (7): " + b"M" * 1_000_000 + b";" + stack + b" 1\n")
+    assert row.ByteSize() < TOPICS["stack-samples"].max_message_bytes * 0.6
+    assert row.frames[-1].startswith("999漢漢")
+
+
 def test_a_file_of_a_name_of_several_lines_is_one_frame_and_leaves_the_others_as_they_are() -> None:
     found = rows(b"thread (7): M;f (made\n\n7 up:1) 2\nthread (7): M;g (a.py:2) 3\n")
     assert [(list(row.frames), row.samples) for row in found] == [(["f (made  7 up:1)"], 2), (["g (a.py:2)"], 3)]
@@ -77,6 +88,40 @@ def test_nothing_seen_is_no_profile_and_what_is_none_is_an_error() -> None:
     assert perf.profile(b"\n") is None
     with pytest.raises(ValueError, match="line 1"):
         pyspy.profile(b"what is this", 19)
+
+
+FRAMES = {
+    "main (/home/ann/a;b/ünï (1).py:7)": ("main", "/home/ann/a;b/ünï (1).py", 7),
+    "<lambda> ((a).py:3)": ("<lambda>", "(a).py", 3),
+    "operator() (k.cpp:7)": ("operator()", "k.cpp", 7),
+    "f(int (*)(int)) (x.so)": ("f(int (*)(int))", "x.so", 0),
+    "f(int (*)(int))": ("f(int (*)(int))", "", 0),
+    "a (b": ("a (b", "", 0),
+}
+
+
+@pytest.mark.parametrize(("text", "told"), FRAMES.items())
+def test_a_file_may_have_brackets_and_the_page_reads_frames_the_same_way(text: str, told: tuple[str, str, int]) -> None:
+    found = frame(text)
+    assert (found.function, found.file, found.line) == told
+    pattern = re.search(r"FRAME = /(.*)/s;", (Path(web.__file__).parent / "lib/flame/tree.js").read_text())
+    assert pattern is not None
+    parts = re.fullmatch(pattern[1], text, re.DOTALL)
+    assert parts is not None
+    assert (parts[1], parts[2] or "", int(parts[3] or 0)) == told
+
+
+def test_a_file_with_brackets_is_shortened_by_rule() -> None:
+    (row,) = rows(b"thread (7): x;f (/home/ann/a;b/k (1).py:7) 2", Rows({r"^/home/[^/]+/": "~/"}))
+    assert list(row.frames) == ["f (~/a;b/k (1).py:7)"]
+
+
+def test_nonsense_of_any_length_is_an_error_at_once() -> None:
+    for nonsense in (b"x\n" * 8_000_000, bytes(range(256)) * 60_000):
+        with pytest.raises(ValueError, match="are of no stack"):
+            pyspy.profile(nonsense, 19)
+        with pytest.raises(ValueError, match="line 1"):
+            perf.profile(nonsense)
 
 
 PERF = """\
@@ -159,6 +204,14 @@ def test_perf_that_nobody_asked_for_and_that_may_not_is_a_fact() -> None:
     assert words.about_perf(Trouble("denied", "no"), "auto").state == "unsupported"
     assert words.about_perf(Trouble("denied", "no"), "on").state == "denied"
     assert words.about_perf(Trouble("failed", "no"), "auto").state == "failed"
+
+
+def test_a_sampler_that_is_late_is_no_fault_of_its_host() -> None:
+    """What is denied, failed or timed out makes a host one that fails."""
+    late = Trouble("timeout", "py-spy did not finish in time")
+    (told,) = words.told([(Target(7, 1, "x", "job", None), late)])
+    assert (told.subject, told.state, told.why) == ("processes/timeout", "paused", f"pid 7: {late.why}")
+    assert words.about_perf(late, "auto").state == words.about_perf(late, "on").state == "paused"
 
 
 def test_perf_says_why_it_may_not() -> None:

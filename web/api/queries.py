@@ -32,7 +32,7 @@ ANY: Final[dict[str, Any]] = {
         }
     ]
 }
-OF_VALUES: Final = frozenset({32, 36, 41, 69, 153, 457})
+OF_VALUES: Final = frozenset({6, 27, 32, 36, 41, 69, 72, 153, 457})
 """ClickHouse's codes of what comes of a parameter's value: no number, no time, too many steps, a step of 0 seconds."""
 OF_NAMES: Final = frozenset({47, 60})
 """Of a table or a column that is not there; where the caller chose none, the tables are not as they should be."""

@@ -1,7 +1,7 @@
 """Sampled stacks: flame graphs, top functions, a function's share over time, what changed."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal
 
@@ -38,12 +38,11 @@ class Chosen:
 
     def parameters(self) -> dict[str, Any]:
         """As named queries take it."""
-        given = {"since": self.at.since.isoformat(), "until": self.at.until.isoformat()}
-        return {**self.of, **given, "windows": self.at.windows}
+        return {**self.of, **self.at.asked()}
 
     def head(self) -> dict[str, Any]:
         """How an answer begins: what it is of."""
-        return {**_told(self.at), "unit": self.of["unit"]}
+        return {**_told(self.at), "source": self.of["source"], "unit": self.of["unit"]}
 
 
 def _told(at: Span, prefix: str = "") -> dict[str, Any]:
@@ -52,6 +51,7 @@ def _told(at: Span, prefix: str = "") -> dict[str, Any]:
 
 
 def of(
+    reads: Asking,
     window: Asked,
     settings: Configured,
     host: Annotated[str, Query(max_length=400, description="Of this host alone.", examples=["gpu-0001"])] = "",
@@ -64,7 +64,12 @@ def of(
         int | None, Query(ge=1, lt=1 << 32, description="Of this process alone, as its host numbers it.")
     ] = None,
     source: Annotated[
-        str, Query(max_length=100, description="Of what this source took alone.", examples=["py-spy"])
+        str,
+        Query(
+            max_length=100,
+            description="Of what this took alone. Left out: that with the most, before what was imported.",
+            examples=["py-spy"],
+        ),
     ] = "",
     unit: Annotated[StackUnit, Query(description="What they weigh by; agents sample time.")] = "microseconds",
 ) -> Chosen:
@@ -74,7 +79,14 @@ def of(
         raise invalid("pid", f"turns are kept since {kept_from:%F %T}, and hours do not tell pids apart", pid)
     at = span(window.since, window.until, kept_from, exact=pid is not None)
     of = {"host": host, "job_id": job, "rank": -1 if rank is None else rank, "process": process, "pid": pid or 0}
+    source = source or _source(reads, at, host, job, unit)
     return Chosen({**of, "source": source, "unit": unit}, at, window)
+
+
+def _source(reads: Reads, at: Span, host: str, job: str, unit: str) -> str:
+    """What sampled the most: two sources that sampled the same would count a moment twice. "" where nothing did."""
+    seen = reads.rows("stack_seen", host=host, job_id=job, **at.asked())
+    return next((str(row["source"]) for row in seen if row["unit"] == unit), "")
 
 
 Stacks = Annotated[Chosen, Depends(of)]
@@ -102,6 +114,7 @@ class Head(BaseModel):
     since: datetime
     until: datetime
     tier: StackTier = Field(description="raw: the turns of sampling; hour: longer windows, and older ones.")
+    source: str = Field(description="What took them; empty where nothing was.", examples=["py-spy"])
     unit: StackUnit
 
 
@@ -244,6 +257,9 @@ def diff(
         why = f"turns are kept since {kept_from:%F %T}, and hours do not tell {apart} apart"
         raise invalid("base_since", why, f"{since:%F %T}")
     at = span(since, until, kept_from, exact=exact)
+    if not chosen.of["source"]:
+        source = _source(reads, at, other["base_host"], other["base_job_id"], chosen.of["unit"])
+        chosen = replace(chosen, of={**chosen.of, "source": source})
     before = {"base_since": at.since.isoformat(), "base_until": at.until.isoformat(), "base_windows": at.windows}
     columns = reads.json(
         "stack_diff", by=by or "", lines=int(lines), least=least, **chosen.parameters(), **other, **before
@@ -297,13 +313,13 @@ class Seen(BaseModel):
 
 @router.get("/seen", response_class=Response, responses=told(Seen, named=True, lasting=True))
 def seen(
-    _: Viewer, reads: Asking, window: Asked, answers: Answers,
+    _: Viewer, reads: Asking, window: Asked, settings: Configured, answers: Answers,
     host: Annotated[str, Query(max_length=400)] = "",
     job: Annotated[str, Query(max_length=400)] = "",
 ) -> Response:  # fmt: skip
-    """Which sources sampled stacks in the hours of the window, of which processes and ranks."""
-    given = {"since": window.since.isoformat(), "until": window.until.isoformat()}
-    columns = reads.json("stack_seen", host=host, job_id=job, **given)
+    """Which sources sampled stacks in the window, of which processes and ranks; long windows by whole hours."""
+    at = span(window.since, window.until, window.now - timedelta(days=settings.store.raw_ttl_days))
+    columns = reads.json("stack_seen", host=host, job_id=job, **at.asked())
     if _empty(columns):
         _known(reads, host, job)
     return answers.json(b'{"columns":' + columns + b"}", lasting=window.closed)

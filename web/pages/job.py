@@ -71,15 +71,16 @@ def show(id: str = "") -> RedirectResponse | None:
     ui.page_title(f"{id} · warpmeter")
     of_job = f"{API}/jobs/{quote(id, safe='')}"
     with frame("jobs", f"Job {id}", run=of_job):
-        Facts(of_job, "Job", JOB_FACTS)
-        Stats(f"{of_job}/efficiency", "How well it uses its GPUs", EFFICIENCY, follows=())
-        Ranks(f"{of_job}/ranks", "Ranks side by side")
+        Facts(of_job, "Job", JOB_FACTS).classes("wm-gpus-now")  # where it has none, what is of GPUs is not shown
+        Stats(f"{of_job}/efficiency", "How well it uses its GPUs", EFFICIENCY, follows=()).classes("wm-of-gpus")
+        Ranks(f"{of_job}/ranks", "Ranks side by side").classes("wm-of-gpus")
         Launch(id)
         Captures(id, details=False, limit=10)
         section("Over time")
         for title, lines in shared(PANELS, QUESTIONS, job=id).items():
-            Series(title, lines, link="host").classes("wm-third")
-        Heatmap(f"{API}/heatmap?{urlencode({'job': id})}", "By GPU")
+            of_gpus = any(question == "gpus" for question, _ in PANELS[title].values())
+            Series(title, lines, link="host").classes("wm-third wm-of-gpus" if of_gpus else "wm-third")
+        Heatmap(f"{API}/heatmap?{urlencode({'job': id})}", "By GPU").classes("wm-of-gpus")
         section("Where the time went")
         Flame({"job": id})
     return None

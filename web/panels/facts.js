@@ -20,6 +20,7 @@ export default {
   methods: {
     draw(row) {
       this.row = row;
+      this.nothing = row.gpus === 0; // what is of GPUs is not shown then
     },
     fill(place, column) {
       place?.replaceChildren(cell(column, this.row[column.field], this.row));

@@ -46,6 +46,8 @@ def explained(*expected: type[Exception]) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+    except BrokenPipeError:  # `| head` has seen enough: click ends the command in silence
+        raise
     except Exception as error:
         from warpmeter.config import ConfigError
 

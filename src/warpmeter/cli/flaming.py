@@ -8,7 +8,7 @@ from warpmeter import store
 from warpmeter.cli import common
 from warpmeter.cli.complete import FLAMES
 from warpmeter.cli.flames.asking import Asking, FlameError, Found, Row, Wanted
-from warpmeter.cli.flames.files import TEXTS, amount, head
+from warpmeter.cli.flames.files import TEXTS, amount, head, put
 from warpmeter.settings import Settings
 from warpmeter.stacks import frame
 
@@ -29,9 +29,14 @@ def show(settings: Settings, wanted: Wanted, as_json: bool) -> None:
     unit = found.whose.unit
     title = f"{found.about()}; {amount(found.total, unit)} in all"
     if found.base is not None:
+        both = found.total and found.base_total
         cells = [
-            (_percent(r["share"]), _percent(r["base_share"]), f"{100 * r['change']:+.2f}", *_where(r)) for r in rows
-        ]
+            (
+                _percent(r["share"]) if found.total else "-", _percent(r["base_share"]) if found.base_total else "-",
+                f"{100 * r['change']:+.2f}" if both else "-", *_where(r),
+            )
+            for r in rows
+        ]  # fmt: skip
         common.print_table(title, ("self", "before", "change", "function", "where"), cells)
         return
     cells = [
@@ -84,5 +89,5 @@ def write(settings: Settings, wanted: Wanted, path: Path) -> None:
         found = asking.graph(wanted, LEAST if ending == ".html" else 0)
         plain = found.base is not None or ending in (".folded", ".speedscope.json")
         top = [] if plain else asking.top(found, FUNCTIONS)
-    path.write_text(TEXTS[ending](found, top), "utf-8")
+    put(path, TEXTS[ending](found, top))
     common.err.print(f"{path}: {found.about()}; {amount(found.total, found.whose.unit)}", markup=False, highlight=False)

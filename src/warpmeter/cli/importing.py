@@ -1,5 +1,6 @@
 """`warpmeter stacks import`: what other profilers wrote, onto the bus as rows of `stack-samples`."""
 
+import shlex
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,8 +20,9 @@ from warpmeter.registry import RegistryError
 from warpmeter.schemas.generated.stack_samples_pb2 import Envelope
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Kafka
-from warpmeter.stacks import Unit, Weighed, identity
-from warpmeter.stacks.profile import Profile, StacksError, Who
+from warpmeter.stacks import NAME_BYTES, Unit, Weighed, identity
+from warpmeter.stacks import fitted as shortened
+from warpmeter.stacks.profile import CUT, DEEPEST, Profile, StacksError, Who, clean
 from warpmeter.stacks.reading import Format, read
 from warpmeter.topics import Missing, check
 
@@ -29,16 +31,19 @@ TOPIC: Final = TOPICS["stack-samples"]
 ROWS: Final = 1000
 BYTES: Final = 200_000
 """Of a message; one row has at most half a MiB, so it stays below the topic's limit."""
-DEEPEST: Final = 1024
 FRAME_BYTES: Final = 512
-CUT: Final = "[cut off]"
 TAKEN_S: Final = 60.0
+GIVEN_UP_S: Final = 5.0
 EARLIEST, LATEST = 1_577_836_800.0, 4_102_444_800.0  # 2020 to 2100, as the table takes it
 LONGEST_MS: Final = 2**32 - 1
+HINTS: Final = 4
+"""So many commands are printed that show what was imported."""
 
 
 class NotTakenError(Exception):
     """The bus did not take all of it; the message says how much and what to do."""
+
+    exit_status = 1
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,9 @@ def imported(path: Path, whose: Whose, weights: Weights) -> Imported:
         raise StacksError(
             f"{path}: it is of {common.said(at) if 0 < at < 1e11 else at}: say with --at when it was taken"
         )
-    return Imported(str(path), kind, f"import:{whose.source or _name(path)}", round(at, 3), profile.duration_s, profile)
+    return Imported(
+        clean(str(path)), kind, f"import:{whose.source or _name(path)}", round(at, 3), profile.duration_s, profile
+    )
 
 
 def all_of(paths: Sequence[Path], whose: Whose, weights: Weights) -> list[Imported]:
@@ -116,7 +123,8 @@ def _weighed(kind: Format, found: Profile, weights: Weights) -> Profile:
 
 def _name(path: Path) -> str:
     """The file's name without its endings: `run7.pprof.gz` is `run7`."""
-    return path.name.split(".")[0][:100] or "file"
+    name = path.name.split(".")[0][:100]
+    return clean(name) if name else "file"
 
 
 def rows(found: Imported, whose: Whose) -> Iterator[StackSample]:
@@ -140,7 +148,8 @@ def _row(common_: StackSample, who: Who, stack: Weighed) -> StackSample:
     frames = fitted(stack.frames)
     row = StackSample()
     row.CopyFrom(common_)
-    row.pid, row.process, row.tid, row.thread = who.pid, who.process, who.tid, who.thread
+    row.pid, row.process = who.pid, shortened(who.process, NAME_BYTES)
+    row.tid, row.thread = who.tid, shortened(who.thread, NAME_BYTES)
     row.stack, row.samples, row.weight = identity(frames), stack.samples, stack.weight
     row.frames.extend(frames)
     return row
@@ -149,9 +158,7 @@ def _row(common_: StackSample, who: Who, stack: Weighed) -> StackSample:
 def fitted(frames: Sequence[str]) -> tuple[str, ...]:
     """Frames that fit into a message: of a recursion without end the innermost ones, of endless names the beginning."""
     kept = frames if len(frames) <= DEEPEST else (CUT, *frames[1 - DEEPEST :])
-    return tuple(
-        text if len(text) <= FRAME_BYTES // 4 else text.encode()[:FRAME_BYTES].decode(errors="ignore") for text in kept
-    )
+    return tuple(shortened(text, FRAME_BYTES) for text in kept)
 
 
 def batches(told: Iterable[StackSample]) -> Iterator[list[StackSample]]:
@@ -204,6 +211,13 @@ class _Sending:
         if self._taken < self._put:
             raise self._error("no answer")
 
+    def given_up(self) -> NotTakenError:
+        """What is to be said where nobody wants to wait any longer; what is on its way arrives first."""
+        self._sender.flush(GIVEN_UP_S)
+        error = self._error("it was interrupted")
+        error.exit_status = 130
+        return error
+
     def _delivered(self, count: int, error: KafkaError | None, _: KafkaMessage) -> None:
         if error is None:
             self._taken += count
@@ -235,9 +249,12 @@ def send(kafka: Kafka, found: Sequence[Imported], whose: Whose) -> None:
     told = (row for each in found for row in rows(each, whose))
     total = sum(each.rows for each in found)
     shown = track(told, "Sending", total, console=common.err, disable=not common.err.is_terminal, transient=True)
-    for batch in batches(shown):
-        sending.put(whose.host, batch)
-    sending.end()
+    try:
+        for batch in batches(shown):
+            sending.put(whose.host, batch)
+        sending.end()
+    except KeyboardInterrupt:
+        raise sending.given_up() from None
 
 
 def warn_of_old(found: Sequence[Imported], keeps_days: int) -> None:
@@ -272,10 +289,23 @@ def show(found: Sequence[Imported], whose: Whose, dry: bool) -> None:
             for each in found
         ],
     )  # fmt: skip
-    for each in () if dry else found[:1]:
-        unit = "" if each.profile.unit == "microseconds" else f" --unit {each.profile.unit}"
-        window = f"--since {common.said(each.at)} --until {common.said(each.at + max(each.duration_s, 1) + 1)}"
-        common.err.print(
-            f"In a few seconds: warpmeter flame --host {whose.host!r} --source {each.source!r}{unit} {window}",
-            markup=False, highlight=False, soft_wrap=True,
-        )  # fmt: skip
+    for words in () if dry else _asked_for(found, whose):
+        common.err.print(f"In a few seconds: {words}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _asked_for(found: Sequence[Imported], whose: Whose) -> Iterator[str]:
+    """Commands that show it: a graph is of one source and unit, over all files that have them."""
+    kinds: dict[tuple[str, Unit], list[Imported]] = {}
+    for each in found:
+        kinds.setdefault((each.source, each.profile.unit), []).append(each)
+    job = f" --job {shlex.quote(whose.job_id)}" if whose.job_id else ""
+    for (source, unit), files in list(kinds.items())[:HINTS]:
+        weighed = "" if unit == "microseconds" else f" --unit {unit}"
+        since = common.said(min(each.at for each in files))
+        until = common.said(max(each.at + max(each.duration_s, 1) for each in files) + 1)
+        yield (
+            f"warpmeter flame{job} --host {shlex.quote(whose.host)} --source {shlex.quote(source)}{weighed} "
+            f"--since {since} --until {until}"
+        )
+    if len(kinds) > HINTS:
+        yield f"the same with each --source of the {len(kinds) - HINTS} others"

@@ -117,7 +117,7 @@ class Watch:
             self._look()
             if not self._told and not late and time.monotonic() - began >= self._late_s:
                 late = True
-                self._say(f"not registered after {self._late_s:g} s: {self._why()}")
+                self._say(f"not registered after {self._late_s:g} s, as only captures need: {self._why()}")
 
     def ended(self) -> None:
         """The command has ended."""

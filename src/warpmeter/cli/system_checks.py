@@ -6,17 +6,31 @@ from collections.abc import Iterator
 from warpmeter.cli.doctor import Finding
 from warpmeter.producers import devices, mounts, numa, perf, rdma, stacks
 from warpmeter.producers.source import AnySource, Attribution, Reading, Sample, SourceError
-from warpmeter.settings import Settings
+from warpmeter.producers.stacks.trial import trial
+from warpmeter.settings import Agent, Settings
 
-EVERYWHERE = ("cpu_counters", "stacks")
+EVERYWHERE = ("cpu_counters",)
 SOURCES_PAGE = "docs/sources.md says what each needs"
+STACKS_PAGE = "docs/stacks.md says what each sampler needs"
 
 
 def system(settings: Settings) -> Iterator[Finding]:
     """A finding for each of these sources that the settings ask for."""
-    for module in (devices, rdma, mounts, numa, perf, stacks):
+    for module in (devices, rdma, mounts, numa, perf):
         for source in module.sources(settings.agent, Attribution()):
             yield examined(source)
+    if settings.agent.stacks:
+        yield sampled(settings.agent)
+
+
+def sampled(agent: Agent) -> Finding:
+    """Which samplers of stacks may sample, and what the others lack. One is enough, unless it was denied."""
+    told = trial(agent)
+    well = [health.subject for health in told if health.state == "ok"]
+    seen = [f"{' and '.join(well)} can sample"] if well else []
+    seen += [f"{health.subject} {health.state}: {health.why}" for health in told if health.state != "ok"]
+    fine = bool(well) and all(health.state in ("ok", "unsupported") for health in told)
+    return Finding(stacks.NAME, "ok" if fine else "warning", "; ".join(seen), "" if fine else STACKS_PAGE)
 
 
 def examined(source: AnySource) -> Finding:

@@ -12,7 +12,10 @@ from hashlib import blake2b
 from typing import Final, Literal
 
 Unit = Literal["microseconds", "bytes", "count"]
-_FRAME: Final = re.compile(r"(?P<function>.*?)(?: \((?P<file>[^()]*?)(?::(?P<line>\d+))?\))?", re.DOTALL)
+NAME_BYTES: Final = 200
+"""Of the names of processes and threads, as they are kept."""
+_FRAME: Final = re.compile(r"(?P<function>.*?)(?: \((?P<file>(?:[^()]|\([^()]*\))*?)(?::(?P<line>\d+))?\))?", re.DOTALL)
+"""A file may have brackets of its own, as `report (1).py` has. tree.js of the page reads frames the same way."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,11 @@ def frame(text: str) -> Frame:
     if found is None or not found["file"]:
         return Frame(text)
     return Frame(found["function"], found["file"], int(found["line"] or 0))
+
+
+def fitted(text: str, most: int) -> str:
+    """The beginning of a text that has at most so many bytes."""
+    return text if len(text) <= most // 4 else text.encode()[:most].decode(errors="ignore")
 
 
 def identity(frames: Sequence[str]) -> int:

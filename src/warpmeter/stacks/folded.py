@@ -39,9 +39,26 @@ def _add(found: Gathered, line: str) -> None:
         raise ValueError(
             f"{parts['weight'][:60]!r} is no number of samples: it is 0 or more, and has at most 18 digits"
         )
-    who, frames = whose(parts["frames"].strip().split(";"))
+    who, frames = whose(_whole(parts["frames"].strip().split(";")))
     weight = float(parts["weight"]) if "." in parts["weight"] else int(parts["weight"])
     found.add(who, map(clean, frames), weight, max(1, round(weight)))
+
+
+def _whole(parts: list[str]) -> list[str]:
+    """Of py-spy, whose frames end with a bracket: what a semicolon in a file's or thread's name parted is one again."""
+    at = next((place for place, part in enumerate(parts) if _THREAD.fullmatch(part)), len(parts))
+    if at == len(parts) or not parts[-1].endswith(")"):
+        return parts
+    found, begun = parts[: at + 1], list[str]()
+    for part in parts[at + 1 :]:
+        begun.append(part)
+        if part.endswith(")"):
+            found.append(";".join(begun))
+            begun.clear()
+    name = found[at + 1].partition(" (")[0].rpartition(";")[0]
+    if name:
+        found[at : at + 2] = [f"{found[at]};{name}", found[at + 1][len(name) + 1 :]]
+    return found
 
 
 def whose(frames: list[str]) -> tuple[Who, list[str]]:

@@ -10,12 +10,12 @@ from warpmeter.stacks.folded import known
 from warpmeter.stacks.profile import Gathered, Profile, Who, clean
 
 HEAD: Final = re.compile(
-    r"\s*(?P<comm>\S.*?)\s+(?P<pid>-?\d{1,10})(?:/(?P<tid>-?\d{1,10}))?\s+(?:\[(?P<cpu>\d+)\]\s+)?"
+    r"\s*(?P<comm>\S.*?)(?<=\S)\s+(?P<pid>-?\d{1,10})(?:/(?P<tid>-?\d{1,10}))?\s+(?:\[(?P<cpu>\d+)\]\s+)?"
     r"(?:[A-Za-z.]{3,6}\s+)?(?P<time>\d{1,12}\.\d{1,9}):\s+(?:(?P<period>\d{1,18})\s+)?(?P<event>\S+?):(?:\s+(?P<rest>.*))?"
 )
 """The line about a sample: comm, pid or pid/tid, [cpu], time, period, event."""
 _FRAME: Final = re.compile(
-    r"\s+(?P<address>[0-9a-f]{1,16})\s+(?P<symbol>\S.*?)(?:\s+\((?P<dso>[^()]*(?:\([^()]*\))?[^()]*)\))?\s*"
+    r"\s+(?P<address>[0-9a-f]{1,16})\s+(?P<symbol>\S.*?)(?:(?<=\S)\s+\((?P<dso>[^()]*(?:\([^()]*\)[^()]*)?)\))?(?<=\S)\s*"
 )
 _INLINED: Final = "inlined"
 _OFFSET: Final = re.compile(r"\+0x[0-9a-f]+$")

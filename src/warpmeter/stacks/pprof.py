@@ -1,6 +1,7 @@
 """pprof's profiles: what Go, and most continuous profilers, write."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final, Protocol, TypeVar
 
 from google.protobuf.message import DecodeError
@@ -8,7 +9,7 @@ from google.protobuf.message import DecodeError
 from warpmeter.stacks import Frame, Unit
 from warpmeter.stacks.folded import known
 from warpmeter.stacks.generated import profile_pb2
-from warpmeter.stacks.profile import Gathered, Profile, Who, clean, unit_of
+from warpmeter.stacks.profile import DEEPEST, Gathered, Profile, Who, clean, unit_of
 
 PID: Final = ("pid", "process_id")
 TID: Final = ("tid", "thread_id", "thread id")
@@ -95,9 +96,13 @@ class _Reading:
         missing = [number for number in sample.location_id if number not in self._frames]
         if missing:
             raise ValueError(f"its location {missing[0]} is not there")
-        frames = (text for number in reversed(sample.location_id) for text in self._frames[number])
+        frames = list(islice(self._inwards(sample), DEEPEST + 1))[::-1]
         seen = 1 if self._samples is None else max(0, sample.value[self._samples])
         found.add(self._who(sample), frames, sample.value[column], seen)
+
+    def _inwards(self, sample: profile_pb2.Sample) -> Iterator[str]:
+        """The frames of a sample, innermost first."""
+        return (text for number in sample.location_id for text in reversed(self._frames[number]))
 
     def _who(self, sample: profile_pb2.Sample) -> Who:
         if not sample.label:

@@ -11,6 +11,10 @@ from warpmeter.stacks import Unit, Weighed
 MOST: Final = 2**63 - 1
 """The largest weight that is taken; more is no measurement."""
 NAMELESS: Final = "(no name)"
+DEEPEST: Final = 1024
+"""Frames of a stack that are kept, the innermost; more is a recursion that ran away."""
+CUT: Final = "[cut off]"
+SAMPLES_MOST: Final = 2**32 - 1
 _FACTORS: Final[Mapping[str, tuple[Unit, float]]] = {
     "nanoseconds": ("microseconds", 1e-3),
     "microseconds": ("microseconds", 1.0),
@@ -68,7 +72,12 @@ class Profile:
         """The same weighed by time, of samples that were taken so often a second; raises ValueError of no rate."""
         if not (math.isfinite(hertz) and 0 < hertz <= 1e6):
             raise ValueError(f"{hertz:g} is no rate of sampling: say samples a second, 1e-6 to 1,000,000")
-        return self._weighed("microseconds", 1e6 / hertz)
+        if any(stack.samples == SAMPLES_MOST for _, stack in self.stacks()):
+            raise ValueError(f"a stack in it has {SAMPLES_MOST:,} samples or more: those are no samples, but weights")
+        found = self._weighed("microseconds", 1e6 / hertz)
+        if found.weight > MOST:
+            raise ValueError(f"at {hertz:g} samples a second it is {found.weight / 1e6:.3g} s, which is no measurement")
+        return found
 
     def weighed_in(self, unit: Unit) -> "Profile":
         """The same numbers, said to be in another unit."""
@@ -101,6 +110,8 @@ class Gathered:
         if not (math.isfinite(weight) and weight >= 0):
             raise ValueError(f"a weight of {weight} is none: it is 0 or more (a difference of profiles is no profile)")
         stacks, key = self._found.setdefault(who, {}), tuple(frames)
+        if len(key) > DEEPEST:
+            key = (CUT, *key[1 - DEEPEST :])
         before, seen = stacks.get(key, (0, 0))
         stacks[key] = before + weight, seen + samples
 
@@ -120,7 +131,7 @@ class Gathered:
             scaled = weight if factor == 1.0 else weight * factor
             rounded = round(scaled) if math.isfinite(scaled) else MOST + 1
             if rounded:
-                yield Weighed(frames or (NAMELESS,), rounded, min(samples, 2**32 - 1))
+                yield Weighed(frames or (NAMELESS,), rounded, min(samples, SAMPLES_MOST))
 
 
 @lru_cache(maxsize=65536)

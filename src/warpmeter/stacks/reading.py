@@ -13,6 +13,7 @@ Format = Literal["folded", "speedscope", "pprof", "perf script"]
 LIMIT: Final = 1 << 30
 """Bytes of a profile, unpacked: it is read into memory as a whole."""
 _GZIP: Final = b"\x1f\x8b"
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _BINARY: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")  # a text has none; ESC may colour it
 _LOOK: Final = 50
 
@@ -32,7 +33,7 @@ def read(path: Path, unit: Unit | None = None, limit: int = LIMIT) -> tuple[Form
 def parse(data: bytes, name: str, unit: Unit | None = None, limit: int = LIMIT) -> tuple[Format, Profile]:
     """The same of bytes; `name` is what errors call them."""
     try:
-        plain = unpacked(data, limit)
+        plain = _text(unpacked(data, limit))
         kind = told(plain)
         return kind, _parsed(kind, plain, unit)
     except ValueError as error:
@@ -55,7 +56,19 @@ def unpacked(data: bytes, limit: int = LIMIT) -> bytes:
         left -= len(part)
         parts.append(part)
         data = unpacker.unused_data
+    if parts and data.strip(b"\0"):  # tape drives pad with those
+        raise ValueError("after its gzip follows what is none: copy it again")
     return b"".join(parts) if parts else data
+
+
+def _text(data: bytes) -> bytes:
+    """As UTF-8, what a shell of Windows wrote."""
+    if not data.startswith(_UTF_16):
+        return data
+    try:
+        return data.decode("utf-16").encode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it begins as UTF-16 and is none at byte {error.start:,}") from None
 
 
 def told(data: bytes) -> Format:
@@ -74,7 +87,7 @@ def told(data: bytes) -> Format:
 def _parsed(kind: Format, data: bytes, unit: Unit | None) -> Profile:
     if kind == "pprof":
         return pprof.parse(data, unit)
-    text = data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
+    text = data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if kind == "speedscope":
         return speedscope.parse(text, unit)
     return folded.parse(text) if kind == "folded" else perfscript.parse(text)

@@ -24,6 +24,10 @@ class Span:
         """Whether pid, thread and parts of an hour are not told apart."""
         return self.windows == HOURS
 
+    def asked(self) -> dict[str, str]:
+        """As named queries take it."""
+        return {"since": self.since.isoformat(), "until": self.until.isoformat(), "windows": self.windows}
+
 
 def span(since: datetime, until: datetime, kept_from: datetime, *, exact: bool = False) -> Span:
     """Where `[since, until)` is read: turns are there from `kept_from` on.

@@ -7,9 +7,11 @@ from typing import Any, Final, TypeGuard
 
 from warpmeter.stacks import Frame, Unit, frame
 from warpmeter.stacks.folded import known, whose
-from warpmeter.stacks.profile import Gathered, Part, Profile, Who, clean, unit_of
+from warpmeter.stacks.profile import DEEPEST, Gathered, Part, Profile, Who, clean, unit_of
 
 SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
+_HEAD: Final = 32
+"""Outermost frames of a stack that is cut off anyway: processes and threads may stand there."""
 _UNITS: Final[Mapping[Unit, str]] = {"microseconds": "microseconds", "bytes": "bytes", "count": "none"}
 _PY_SPY: Final = re.compile(r'Process (?P<pid>\d{1,9}) Thread (?P<tid>\w{1,20})(?: "(?P<thread>.*)")?')
 _OURS: Final = re.compile(
@@ -134,7 +136,7 @@ def _evented(profile: dict[str, Any], count: int) -> Iterator[tuple[list[int], f
         if moment < last:
             raise ValueError(f"events[{at}] is at {moment}, before {last}")
         if moment > last and stack:
-            yield list(stack), moment - last
+            yield (list(stack) if len(stack) <= DEEPEST else [*stack[:_HEAD], *stack[-DEEPEST:]]), moment - last
         last = moment
         if kind == "O":
             stack.append(place)

@@ -90,7 +90,7 @@ export class Painter {
 
   label(tree, at, x, y, wide, faint) {
     const { context } = this;
-    const { name } = frame(tree.label[at]);
+    const name = tree.title(at);
     context.fillStyle = faint ? this.of.muted : this.set.ink;
     const said = tree.compares && at ? `${mark(tree.change(at))}${name} ${points(tree.share(at) - tree.baseShare(at))}` : name;
     const text = cut(context, said, wide - 7);

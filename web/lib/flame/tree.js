@@ -1,6 +1,6 @@
 // A flame graph out of nested rows, depth first, as `stack_flame` and `stack_diff` answer them. Nothing of a page in here.
 
-const FRAME = /^(.*?)(?: \(([^()]*?)(?::(\d+))?\))?$/s;
+const FRAME = /^(.*?)(?: \(((?:[^()]|\([^()]*\))*?)(?::(\d+))?\))?$/s;
 
 // What a label tells: `file` "" and `line` 0 where they are not known.
 export function frame(label) {
@@ -25,22 +25,34 @@ export class Tree {
     const count = this.length;
     this.parent = new Int32Array(count).fill(-1);
     this.end = new Int32Array(count).fill(count);
+    this.left = new Int32Array(count).fill(-1);
     this.start = new Float64Array(count);
     this.width = new Float64Array(count);
     this.key = new Uint32Array(count);
-    const [free, path] = [new Float64Array(count), []];
+    const [free, path, last] = [new Float64Array(count), [], new Int32Array(count).fill(-1)];
     const sides = (this.total ? 1 : 0) + (this.baseTotal ? 1 : 0) || 1;
     for (let at = 0; at < count; at += 1) {
       const level = this.level[at];
       while (path.length > level) this.end[path.pop()] = at;
       const parent = path[level - 1] ?? -1;
       this.parent[at] = parent;
+      if (parent >= 0) [this.left[at], last[parent]] = [last[parent], at];
       this.width[at] = (this.share(at) + this.baseShare(at)) / sides;
       this.start[at] = free[at] = parent < 0 ? 0 : free[parent];
       if (parent >= 0) free[parent] += this.width[at];
       this.key[at] = hash(this.label[at], parent < 0 ? 2166136261 : this.key[parent]);
       path.push(at);
     }
+  }
+
+  // What is written on a box: the function; with its line where its neighbour, by the order of names, is another line of it.
+  title(at) {
+    const { name, file, line } = frame(this.label[at]);
+    if (!line) return name;
+    const next = this.end[at];
+    const beside = [this.left[at], next < this.length && this.parent[next] === this.parent[at] ? next : -1];
+    const same = (each) => each >= 0 && this.label[each].startsWith(`${name} (${file}:`);
+    return beside.some(same) ? `${name}:${line}` : name;
   }
 
   get compares() {
@@ -126,6 +138,26 @@ function hash(text, from) {
   let found = from;
   for (let at = 0; at < text.length; at += 1) found = Math.imul(found ^ text.charCodeAt(at), 16777619);
   return Math.imul(found ^ 31, 16777619) >>> 0;
+}
+
+// The same columns with a function as one, whichever of its lines ran.
+export function withoutLines(columns) {
+  const sums = Object.keys(columns).filter((name) => name !== "level" && name !== "label");
+  const made = Object.fromEntries(Object.keys(columns).map((name) => [name, []]));
+  const [path, begun] = [[], new Map()];
+  columns.level.forEach((level, at) => {
+    const label = columns.label[at].replace(/:\d+\)$/, ")");
+    const within = level ? path[level - 1].below : begun;
+    if (!within.has(label)) within.set(label, { label, level, below: new Map(), ...Object.fromEntries(sums.map((name) => [name, 0])) });
+    path[level] = within.get(label);
+    for (const name of sums) path[level][name] += columns[name][at];
+  });
+  const put = (each) => {
+    for (const name of Object.keys(made)) made[name].push(each[name]);
+    each.below.forEach(put);
+  };
+  begun.forEach(put);
+  return made;
 }
 
 // What a search looks for: a part of a label in any case, or a /regular expression/. Null for nothing; throws for none.

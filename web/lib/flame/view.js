@@ -13,6 +13,7 @@ export class FlameView {
     Object.assign(this, { changed, tallest, tree: new Tree({}), zoom: 0, hover: -1, stand: -1, q: "", match: null, hits: null, sort: "self", unit: "microseconds", asked: "" });
     this.bar = bar({ search: (text) => this.search(text), whole: () => this.zoomTo(0), copy: () => this.copy(this.stand >= 0 ? this.stand : this.zoom) });
     this.canvas = element("canvas", { attributes: { "aria-hidden": "true" } });
+    this.canvas.style.visibility = "hidden"; // black until something is drawn, for it is opaque
     // What is looked at is framed by elements: nothing is drawn again while the pointer moves.
     this.marks = { hover: element("i", { className: "wm-flame-mark", hidden: true }), stand: element("i", { className: "wm-flame-mark wm-flame-stand", hidden: true }) };
     this.space = element("div", { className: "wm-flame-space" }, this.canvas, this.marks.hover, this.marks.stand);
@@ -179,6 +180,7 @@ export class FlameView {
     if (!this.painter.of) this.painter.paints();
     const { tree, zoom, hits } = this;
     this.painter.paint({ tree, zoom, lit: hits?.lit ?? null, top: this.scroller.scrollTop });
+    this.canvas.style.visibility = "";
     this.mark("hover");
     this.mark("stand");
   }

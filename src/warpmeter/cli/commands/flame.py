@@ -28,9 +28,11 @@ def flame(
             help="A file: .html (one page, works from anywhere), .folded, .speedscope.json, .json.",
         ),
     ] = None,
-    rank: Annotated[int | None, typer.Option(min=0, help="Of this rank alone.")] = None,
+    rank: Annotated[int | None, typer.Option(min=0, max=2**32 - 1, help="Of this rank alone.")] = None,
     process: Annotated[str, typer.Option(help="Of processes of this name alone.")] = "",
-    pid: Annotated[int | None, typer.Option(min=1, help="Of this process alone, as its host numbers it.")] = None,
+    pid: Annotated[
+        int | None, typer.Option(min=1, max=2**32 - 1, help="Of this process alone, as its host numbers it.")
+    ] = None,
     source: Annotated[
         str, typer.Option(help="Of what this took alone: py-spy, perf, …", show_default="that with the most")
     ] = "",
@@ -54,7 +56,7 @@ def flame(
         str, typer.Option(help="… of that job: over its run time, or from --base-since.", rich_help_panel=COMPARE)
     ] = "",
     base_host: Annotated[str, typer.Option(help="… of that host.", rich_help_panel=COMPARE)] = "",
-    top: Annotated[int, typer.Option("--top", "-n", min=1, help="Functions that are printed.")] = 30,
+    top: Annotated[int, typer.Option("--top", "-n", min=1, max=1_000_000, help="Functions that are printed.")] = 30,
     as_json: Json = False,
     store: Dsn = None,
     data: Data = None,
@@ -73,6 +75,17 @@ def flame(
     from warpmeter.store import ClickHouseError
 
     settings = common.settings(data, store={"dsn": store})
+    told = {
+        "job": job,
+        "host": host,
+        "process": process,
+        "source": source,
+        "base-job": base_job,
+        "base-host": base_host,
+    }
+    for name, value in told.items():
+        if not value.isprintable():
+            common.fail(f"--{name} is a name of characters that can be printed", 2)
     whose = Whose(job, host, rank, process, pid, source, unit)
     base = Base(base_since, base_until, base_job, base_host)
     wanted = Wanted(whose, since, until, base, by, lines, top)

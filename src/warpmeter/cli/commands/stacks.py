@@ -76,8 +76,8 @@ def import_(
 
     settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers})
     for name, value, most in (("host", host.strip(), 400), ("job", job or "-", 400), ("source", source or "-", 100)):
-        if not value or len(value) > most:
-            common.fail(f"--{name} is a name of 1 to {most} characters", 2)
+        if not value or len(value) > most or not value.isprintable():
+            common.fail(f"--{name} is a name of 1 to {most} characters that can be printed", 2)
     if unit and rate is not None:
         common.fail("--rate makes microseconds of samples, so --unit says nothing: give one of them", 2)
     whose = importing.Whose(host.strip(), job, rank, None if at is None else common.moment(at), source)

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from warpmeter import queries
 from warpmeter.cli import common
+from warpmeter.cli.flames import missing
 from warpmeter.settings import Settings
 from warpmeter.stacks import Unit
 from warpmeter.stacks.span import Span, span
@@ -15,6 +16,7 @@ from warpmeter.store import Client
 By = Literal["host", "process", "rank", "thread"]
 Row = Mapping[str, Any]
 HOUR: Final = timedelta(hours=1)
+LATEST: Final = 4_102_444_800.0
 SHORTEST: Final = timedelta(minutes=1)
 
 
@@ -98,7 +100,22 @@ class Found:
         told = f"{self.whose}; {_window(self.at)}"
         if self.whose.source:
             told += f"; {self.whose.source}"
-        return told if self.base is None else f"{told}; against {_window(self.base)}"
+        if self.base is None:
+            return told
+        told += f"; against {_window(self.base)}"
+        return f"{told} ({self.lacking})" if self.lacking else told
+
+    @property
+    def base_total(self) -> int:
+        """Of all that was seen before, in the unit."""
+        return int(self.rows[0].get("base", 0)) if self.rows else 0
+
+    @property
+    def lacking(self) -> str:
+        """What a difference has nothing of, in words; '' where it has both sides."""
+        if self.base is None or not self.rows or (self.total and self.base_total):
+            return ""
+        return "nothing was sampled to compare with" if self.total else "nothing was sampled but what is compared with"
 
 
 def _window(at: Span) -> str:
@@ -119,7 +136,7 @@ class Asking:
         shape = {"lines": str(int(wanted.lines)), "least": str(least), "by": wanted.by or ""}
         rows = self._rows("stack_flame" if found.base is None else "stack_diff", **found.given, **shape)
         if not rows or not (rows[0]["value"] or rows[0].get("base")):
-            raise FlameError(_nothing(found))
+            raise FlameError(self._nothing(found))
         return replace(found, rows=rows)
 
     def top(self, found: Found, most: int) -> list[Row]:
@@ -145,7 +162,10 @@ class Asking:
             "base_job_id": wanted.base.job if named else whose.job,
             "base_host": wanted.base.host if named else whose.host,
         }  # fmt: skip
-        return Found(wanted, whose, at, base, given)
+        if not whose.source:
+            before = replace(whose, job=given["base_job_id"], host=given["base_host"])
+            whose = replace(whose, source=self._chosen(before, base).source)
+        return Found(wanted, whose, at, base, {**given, "source": whose.source})
 
     def _window(self, wanted: Wanted) -> tuple[datetime, datetime]:
         if wanted.whose.job and not wanted.since and not wanted.until:
@@ -174,11 +194,18 @@ class Asking:
         """With a source: two that sampled the same would count a moment twice, so the one with the most is taken."""
         if whose.source:
             return whose
-        given = {"since": at.since.isoformat(), "until": at.until.isoformat(), "host": whose.host, "job_id": whose.job}
+        given = {**at.asked(), "host": whose.host, "job_id": whose.job}
         sources = [str(row["source"]) for row in self._rows("stack_seen", **given) if row["unit"] == whose.unit]
         if len(sources) > 1:
             common.err.print(f"by {sources[0]}; --source {' or '.join(sources[1:])} has others", highlight=False)
         return replace(whose, source=sources[0] if sources else "")
+
+    def _nothing(self, found: Found) -> str:
+        whose = found.whose
+        of = {name: value for name in ("rank", "process", "pid") if (value := getattr(whose, name)) not in ("", None)}
+        sought = missing.Sought(whose.job, whose.host, whose.source, whose.unit, of, found.at)
+        by = f" by {whose.source}" if found.wanted.whose.source else ""
+        return f"no stacks of {whose} were sampled{by} ({_window(found.at)}). {missing.because(self._rows, sought)}"
 
     def _rows(self, name: str, **given: str) -> list[Row]:
         asked = queries.get(name).statement(given)
@@ -186,7 +213,13 @@ class Asking:
 
 
 def _moment(text: str) -> datetime:
-    return datetime.fromtimestamp(common.moment(text), UTC).replace(microsecond=0)
+    try:
+        at = common.moment(text)
+    except (OverflowError, ValueError):
+        at = -1.0
+    if not 0 <= at < LATEST:
+        raise FlameError(f"{text} is not between 1970-01-01 and 2100-01-01", 2)
+    return datetime.fromtimestamp(at, UTC).replace(microsecond=0)
 
 
 def _ordered(since: datetime, until: datetime, first: str, last: str) -> tuple[datetime, datetime]:
@@ -197,11 +230,3 @@ def _ordered(since: datetime, until: datetime, first: str, last: str) -> tuple[d
 
 def _utc(at: datetime) -> datetime:
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
-
-
-def _nothing(found: Found) -> str:
-    return (
-        f"no stacks of {found.whose} were sampled ({_window(found.at)}). Agents sample Python processes of jobs where "
-        "warpmeter[agent] is installed and [agent] stacks is on: `warpmeter doctor` says what stands between; "
-        "`warpmeter stacks import` brings in what other profilers took"
-    )

@@ -1,11 +1,14 @@
 """A graph as others read it: a page, folded stacks, speedscope, the rows themselves. And what comes before: words."""
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 from warpmeter.cli import common
-from warpmeter.cli.flames.asking import Found, Row
+from warpmeter.cli.flames.asking import FlameError, Found, Row
 from warpmeter.stacks import Unit, Weighed, folded, speedscope
 from warpmeter.stacks.profile import Part, Profile, Who
 
@@ -30,8 +33,25 @@ def head(found: Found) -> dict[str, Any]:
         "tier": "hour" if found.at.hours else "raw",
     }
     if found.base is not None:
-        told |= {"base_since": found.base.since, "base_until": found.base.until}
+        told |= {"base_since": found.base.since, "base_until": found.base.until, "base_total": found.base_total}
     return {**told, "source": found.whose.source, "unit": found.whose.unit, "total": found.total}
+
+
+def put(path: Path, text: str) -> None:
+    """Write a file as a whole or not at all: what was there stays until then. Raises FlameError."""
+    target = path.resolve()
+    part = target.with_name(f".warpmeter-{os.getpid()}.part")
+    try:
+        if target.exists() and not target.is_file():  # a pipe, or what is none to write
+            target.write_text(text, "utf-8")
+            return
+        part.write_text(text, "utf-8")
+        part.replace(target)
+    except OSError as error:
+        raise FlameError(f"{path} cannot be written ({error.strerror}); what was there is as it was") from error
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def _html(found: Found, top: Sequence[Row]) -> str:
