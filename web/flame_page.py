@@ -47,7 +47,9 @@ _PAGE: Final = """<!doctype html>
 <main class="wm-main">
 <div class="wm-title"><h1>{title}</h1><span class="wm-muted">{about}</span></div>
 <section class="wm-panel" aria-label="Flame graph">
-<div class="wm-flame-ask"><label><input type="checkbox" id="lines" checked>Lines</label></div><div id="flame"></div></section>
+<div class="wm-flame-ask"><label><input type="checkbox" id="lines" checked>Lines</label></div>
+<div id="flame"></div>
+</section>
 </main>
 <script type="application/json" id="data">{data}</script>
 <script type="module">
