@@ -7,13 +7,13 @@ const FUNCTIONS = 1000; // that a search finds in the table
 const VIEW = ["flame.q", "flame.zoom"];
 const TYPED_MS = 400; // after the last key of a search
 const HIGH = 100; // of the course of a share, which is as wide
-const AGENTS = 3; // of a job, that are asked why there is nothing
 const WORST = ["denied", "failed", "timeout", "gone", "unsupported", "paused"];
+const NOTHING = { level: [], label: [], value: [], self: [] };
 const EMPTY = "No stacks were sampled here in this window. Agents sample Python processes of jobs where warpmeter[agent] is installed and [agent] stacks is on, but for those with WARPMETER_STACKS=off in their environment: `warpmeter doctor` says what stands between; `warpmeter stacks import` brings in what other profilers took.";
 
 export default {
   mixins: [panel],
-  props: { why: String, job: String },
+  props: { why: String },
   template: framed(
     `<p v-if="reason" class="wm-empty">{{ reason }}</p>
      <form v-if="asking" class="wm-flame-other" @submit.prevent="compare">
@@ -125,14 +125,8 @@ export default {
     },
     async explain(seen) {
       if (seen.length && (this.picks.process || this.picks.rank)) return "Nothing of that process and rank was sampled in this window: choose all of them again.";
-      const found = worst((await Promise.all((await this.agents()).map(told))).flat(), this.kind || this.picks.source || "");
-      return found ? `${found.host ? `On ${found.host} sampling` : "Sampling"} is ${found.state}: ${found.why || "no reason given"}` : EMPTY;
-    },
-    // Where the agents in question say what they cannot read: of the host, else of the job's hosts.
-    async agents() {
-      if (this.why) return [{ host: "", address: this.why }];
-      const { data } = await ask(`/api/v1/jobs/${encodeURIComponent(this.job)}/hosts`).catch(() => ({ data: [] }));
-      return data.slice(0, AGENTS).map(({ host }) => ({ host, address: `/api/v1/hosts/${encodeURIComponent(host)}/sources` }));
+      const found = this.why ? worst(await told(this.why), this.kind || this.picks.source || "") : undefined;
+      return found ? `Sampling is ${found.state}: ${found.why || "no reason given"}` : EMPTY;
     },
   },
 };
@@ -143,9 +137,10 @@ function lacking({ value, base }, since, until) {
   return value[0] ? "" : "Nothing was sampled in this window: all that is shown was seen before.";
 }
 
-async function told({ host, address }) {
-  const { data } = await ask(address).catch(() => ({ data: [] }));
-  return data.filter(({ source, silent }) => source === "stacks" && !silent).map((row) => ({ ...row, host }));
+// What the host's agent says of its samplers, as other panels have asked already.
+async function told(address) {
+  const { data } = await ask(address, {}, { shown: true }).catch(() => ({ data: [] }));
+  return data.filter(({ source, silent }) => source === "stacks" && !silent);
 }
 
 // What explains the most: one that may not look matters more than one that rests. perf is there on few hosts, so it
@@ -171,6 +166,7 @@ async function read(source, values, options) {
   const { columns } = await get("seen");
   const seen = columns.source.map((name, at) => Object.fromEntries(Object.keys(columns).map((key) => [key, columns[key][at]])));
   const kind = seen.find((each) => nameOf(each) === wanted) ?? seen[0];
+  if (!kind && !base && !base_job) return { seen, graph: { columns: NOTHING, since, until } };
   const of = { process, rank, source: kind?.source, unit: kind?.unit, lines: lines === "0" ? "false" : null };
   if (base || base_job) return { seen, kind, graph: await get("diff", { ...of, by, ...before(base), base_job }) };
   const [graph, top] = await Promise.all([get("flame", { ...of, by }), get("top", { ...of, top: FUNCTIONS })]);

@@ -18,4 +18,3 @@ class Flame(Panel, component="flame.js"):
         follows = (*WINDOW, *(f"flame.{name}" for name in CHOICES))
         super().__init__(f"{STACKS}?{urlencode(of)}", "Flame graph", follows)
         self._props["why"] = why
-        self._props["job"] = of.get("job", "")
