@@ -91,7 +91,8 @@ def test_a_capture_is_asked_for_followed_fetched_listed_and_ended(world: World) 
     )
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stderr
-    assert (events[0]["state"], events[-1]["state"]) == ("requested", "ended")
+    states = [each["state"] for each in events]  # an agent's first word may come before the scheduler's
+    assert ("requested" in states, states[-1]) == (True, "ended")
     assert sum(each["state"] == "captured" for each in events) == 4
     assert len(list((world.folder / "o").iterdir())) == 4
     name = events[0]["capture_id"]
