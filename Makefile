@@ -32,7 +32,7 @@ test: $(STAMP)  ## the tests that need nothing but this machine and a few minute
 	@$(BIN)/pytest -q $(FILES) --tx '3*$(WORKER)' -m "not kafka and not browser and not torch and not long and not fuzz"
 
 test-rest: $(STAMP)  ## the others: Apache Kafka (Java 17, Maven), a browser, PyTorch, or simply long
-	@$(BIN)/pytest -q $(FILES) --tx '5*$(WORKER)' -m "(kafka or browser or torch or long) and not fuzz"
+	@$(BIN)/pytest -q $(FILES) --tx '4*$(WORKER)' -m "(kafka or browser or torch or long) and not fuzz"
 
 fuzz: $(STAMP)  ## a hundred thousand broken messages and twenty thousand broken traces: ten minutes of CPU
 	@$(BIN)/pytest -q $(FILES) --tx '2*$(WORKER)' -m fuzz

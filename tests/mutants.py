@@ -15,7 +15,7 @@ from warpmeter.schemas.topics import Topic, row_type
 T0: Final = 1_800_000_000
 NEEDED: Final = {
     "host": "", "topic": "", "job_id": "", "capture_id": "", "name": "metric", "kind": "xid", "state": "raised",
-    "action": "start",
+    "action": "start", "unit": "bytes",
 }  # fmt: skip
 ACTIONS: Final = {"capture-schedules": "set"}
 """Of the topics that know no start."""
@@ -54,6 +54,8 @@ def _say(row: Message, number: int, index: int) -> None:
         setattr(row, name, NEEDED[name] or f"h{number}")
     if "job_share_permille" in named:
         row.ClearField("job_share_permille")  # one for each of the jobs, or none
+    if "sampled_ms" in named:
+        row.sampled_ms = min(row.sampled_ms, row.period_ms)  # type: ignore[attr-defined]
     row.ts = T0 + number + index * 0.25  # type: ignore[attr-defined]
 
 

@@ -271,7 +271,7 @@ def test_pointing_at_a_chart_tells_values_and_moves_the_crosshair_of_all(tab: Vi
     tab.page.locator(".wm-plot").first.hover()
     expect(tab.page.locator(".wm-tip")).to_contain_text("GPU 0")
     assert tab.page.locator(".wm-cross:not([hidden])").count() > 2
-    for _ in range(3):  # the newest step is still being filled
+    for _ in range(20):  # the newest step is still being filled, and those after the rows were made have none
         tab.page.locator(".wm-plot").first.press("ArrowLeft")
     expect(tab.page.locator(".wm-tip")).to_contain_text("GPU 0")
 
