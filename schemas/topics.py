@@ -9,6 +9,8 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from warpmeter.schemas.generated import (
+    alert_words_pb2,
+    alerts_pb2,
     capture_commands_pb2,
     capture_events_pb2,
     capture_requests_pb2,
@@ -21,6 +23,7 @@ from warpmeter.schemas.generated import (
     host_samples_pb2,
     job_events_pb2,
     metric_samples_pb2,
+    report_events_pb2,
     source_health_pb2,
     stack_samples_pb2,
 )
@@ -104,6 +107,24 @@ _TABLE: Final = (
         capture_events_pb2.Envelope,
         "capture_id",
         "a capture, or a process in it, has a new state",
+        retention_ms=15 * DAY_MS,
+    ),
+    # The scheduler that is elected reads alerts, and what people said of them, to go on where the one before it was.
+    Topic("alerts", alerts_pb2.Envelope, "alert_id", "an alert reached a state", partitions=1, retention_ms=15 * DAY_MS),
+    Topic(
+        "alert-words",
+        alert_words_pb2.Envelope,
+        "subject",
+        "somebody silences alerts, or takes care of one",
+        partitions=1,
+        retention_ms=15 * DAY_MS,
+    ),
+    Topic(
+        "report-events",
+        report_events_pb2.Envelope,
+        "report_id",
+        "a report was rendered, or delivered to a target",
+        partitions=1,
         retention_ms=15 * DAY_MS,
     ),
     Topic(

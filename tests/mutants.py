@@ -14,11 +14,14 @@ from warpmeter.schemas.topics import Topic, row_type
 
 T0: Final = 1_800_000_000
 NEEDED: Final = {
-    "host": "", "topic": "", "job_id": "", "capture_id": "", "name": "metric", "kind": "xid", "state": "raised",
-    "action": "start", "unit": "bytes",
+    "host": "", "topic": "", "job_id": "", "capture_id": "", "alert_id": "", "subject": "", "report_id": "",
+    "name": "metric", "kind": "xid", "state": "raised", "action": "start", "unit": "bytes",
 }  # fmt: skip
-ACTIONS: Final = {"capture-schedules": "set"}
-"""Of the topics that know no start."""
+WORDS: Final = {
+    "capture-schedules": {"action": "set"}, "alert-words": {"action": "silence"}, "alerts": {"state": "firing"},
+    "report-events": {"state": "rendered"},
+}  # fmt: skip
+"""Of the topics that know other words."""
 Value = bytes | None
 Mutation = Callable[[Random, bytes, bytes], Value]
 
@@ -41,8 +44,8 @@ def good(topic: Topic, number: int, rng: Random) -> wire.Envelope:
             if not field.has_presence or field.message_type or rng.random() < 0.5:
                 _fill(row, field, rng)
         _say(row, number, index)
-        if topic.name in ACTIONS:
-            row.action = ACTIONS[topic.name]
+        for name, word in WORDS.get(topic.name, {}).items():
+            setattr(row, name, word)
         rows.append(row)
     return wire.pack(topic, f"h{number}", rows)
 

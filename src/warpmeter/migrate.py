@@ -222,7 +222,10 @@ def _stale_ttls(client: Client, store: Store) -> Iterator[Step]:
             )
 
 
-LONG: Final = ("job_trees", "gpu_events", "stack_frames", "capture_requests", "capture_schedules", "capture_events")
+LONG: Final = (
+    "job_trees", "gpu_events", "stack_frames", "capture_requests", "capture_schedules", "capture_events", "alerts",
+    "alert_words", "report_events",
+)  # fmt: skip
 """Few rows, that people ask for after years."""
 
 

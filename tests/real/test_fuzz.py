@@ -171,6 +171,7 @@ def test_mutants_in_crowds_and_alone_land_whole_or_not_at_all(lab: Lab, topic: T
 THOUSANDS: Final = {
     "gpu-samples": 7, "host-samples": 7, "dead-letters": 22, "source-health": 22, "capture-requests": 3,
     "capture-commands": 3, "capture-events": 3, "capture-schedules": 3,
+    "alerts": 3, "alert-words": 3, "report-events": 3,
 }  # fmt: skip
 
 

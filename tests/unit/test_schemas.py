@@ -24,7 +24,8 @@ PAYLOADS: Final = GOLDEN / "payloads"
 VERSIONS: Final = ("v1", "v2")
 CAPTURES: Final = ("capture-requests", "capture-schedules", "capture-commands", "capture-events")
 STACKS: Final = "stack-samples"
-YOUNGER: Final = {"v1": ("gpu-processes", "gpu-events", STACKS, *CAPTURES), "v2": (STACKS, *CAPTURES)}
+SAID: Final = ("alerts", "alert-words", "report-events")
+YOUNGER: Final = {"v1": ("gpu-processes", "gpu-events", STACKS, *CAPTURES, *SAID), "v2": (STACKS, *CAPTURES, *SAID)}
 """Topics that a version did not have."""
 TYPES: Final = {
     number: name.removeprefix("TYPE_").lower()
@@ -52,6 +53,9 @@ IDENTITIES: Final = {
     },
     "job-events": {"rank", "world_size"},
     "stack-samples": {"rank"},
+    "alerts": {"value", "fired_at", "resolved_at"},
+    "alert-words": {"starts_at", "ends_at"},
+    "report-events": {"bytes"},
     "source-health": {"seconds", "count"},
 }
 every_topic = pytest.mark.parametrize("topic", TOPICS.values(), ids=TOPICS.keys())
