@@ -347,6 +347,45 @@ class Web:
 
 
 @dataclass(frozen=True)
+class Target:
+    """Where reports, and alerts, go. `kind`: folder, mail, slack or webhook; a secret may stand in a file of its own.
+
+    folder: `url` is a folder of this machine or any URL that fsspec knows, with its `options`. mail: `host`, `port` (0:
+    that of `tls`), `username` and `password`, `sender`, `to`. slack: the incoming webhook's `url`. webhook: `url`,
+    `headers`, `token` (sent as a bearer's), `secret` (the JSON is signed with it). `ca_file`: whom to believe instead
+    of the machine's authorities. `attach`: endings of the files that a mail or webhook carries, at most `attach_bytes`
+    together; ["*"] all of them. One attempt takes at most `timeout_s`.
+    """
+
+    name: str
+    kind: Literal["folder", "mail", "slack", "webhook"]
+    url: str = field(default="", metadata=SECRET, repr=False)
+    url_file: Path | None = None
+    options: Mapping[str, str] = field(default_factory=dict, metadata=SECRET, repr=False)
+    host: str = ""
+    port: int = 0
+    tls: Literal["starttls", "tls", "none"] = "starttls"
+    username: str = ""
+    password: str = field(default="", metadata=SECRET, repr=False)
+    password_file: Path | None = None
+    sender: str = ""
+    to: tuple[str, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict, metadata=SECRET, repr=False)
+    token: str = field(default="", metadata=SECRET, repr=False)
+    token_file: Path | None = None
+    secret: str = field(default="", metadata=SECRET, repr=False)
+    secret_file: Path | None = None
+    ca_file: Path | None = None
+    attach: tuple[str, ...] = (".csv",)
+    attach_bytes: int = 8 << 20
+    timeout_s: float = 30.0
+
+    def attaches(self, name: str) -> bool:
+        """Whether a file of that name goes along."""
+        return any(end == "*" or name.endswith(end) for end in self.attach)
+
+
+@dataclass(frozen=True)
 class Settings:
     """All of it. One TOML table a field; environment variables `WARPMETER_<TABLE>__<KEY>`."""
 
