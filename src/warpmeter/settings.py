@@ -386,6 +386,41 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Receiver:
+    """Who is told of alerts. `kind`: webhook, slack, mail, or alertmanager (`url` is Alertmanager's own address).
+
+    `routes`: which alerts, any of them: each is a table of matchers as a silence has them, all of which must fit (`rule`,
+    `severity` or a label, and its value, or `~` and an expression); without routes all alerts. `send_resolved`: it is
+    told of the end, too, of what it was told. What goes on is told again each `repeat_s`, 0: after 4 hours, and after a
+    minute to Alertmanager, which else takes it for resolved. The rest is as in [[reports.targets]]; Alertmanager takes
+    `username` and `password`, too.
+    """
+
+    name: str
+    kind: Literal["webhook", "slack", "alertmanager", "mail"]
+    routes: tuple[Mapping[str, str], ...] = ()
+    send_resolved: bool = True
+    repeat_s: float = 0.0
+    url: str = field(default="", metadata=SECRET, repr=False)
+    url_file: Path | None = None
+    host: str = ""
+    port: int = 0
+    tls: Literal["starttls", "tls", "none"] = "starttls"
+    username: str = ""
+    password: str = field(default="", metadata=SECRET, repr=False)
+    password_file: Path | None = None
+    sender: str = ""
+    to: tuple[str, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict, metadata=SECRET, repr=False)
+    token: str = field(default="", metadata=SECRET, repr=False)
+    token_file: Path | None = None
+    secret: str = field(default="", metadata=SECRET, repr=False)
+    secret_file: Path | None = None
+    ca_file: Path | None = None
+    timeout_s: float = 30.0
+
+
+@dataclass(frozen=True)
 class Settings:
     """All of it. One TOML table a field; environment variables `WARPMETER_<TABLE>__<KEY>`."""
 
