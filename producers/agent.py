@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from warpmeter import __version__, log, selfmetrics
 from warpmeter.clock import Clock, SystemClock
-from warpmeter.producers import devices, gpu, health, host, jobs, mounts, numa, perf, rdma, scrape, stacks
+from warpmeter.producers import devices, gpu, health, host, jobs, mounts, numa, paces, perf, rdma, scrape, stacks
 from warpmeter.producers.health import Board
 from warpmeter.producers.kineto.service import Profiling
 from warpmeter.producers.out import several
@@ -47,7 +47,7 @@ class Options:
 def all_sources(agent: Agent, attribution: Attribution | None = None) -> list[AnySource]:
     """Every source that the settings ask for; `attribution`: where they meet, for others that ask there."""
     attribution = attribution or Attribution()
-    modules = (host, devices, rdma, mounts, numa, perf, gpu, jobs, scrape, stacks)
+    modules = (host, devices, rdma, mounts, numa, perf, gpu, jobs, paces, scrape, stacks)
     return [source for module in modules for source in module.sources(agent, attribution)]
 
 

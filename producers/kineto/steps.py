@@ -63,24 +63,28 @@ def counted(proc: str, pid: int, own_pid: int) -> list[Step]:
 
     `own_pid`: what the process calls itself. Raises OSError where its descriptors may not be seen.
     """
-    found = [text for text in _candidates(f"{proc}/{pid}/fd") if memory.HEAD.unpack_from(text)[1] == own_pid]
+    found = [text for _, text in candidates(f"{proc}/{pid}/fd") if memory.HEAD.unpack_from(text)[1] == own_pid]
     return _steps(found[0]) if found else []
 
 
-def _candidates(folder: str) -> Iterator[bytes]:
+def candidates(folder: str) -> Iterator[tuple[str, bytes]]:
+    """Descriptors of a process that hold counts, and what is in each: its own, and those of its parents.
+
+    Raises OSError where they may not be seen.
+    """
     left = CANDIDATES
     for name in os.listdir(folder):  # noqa: PTH208 - thousands, as a rule none of them ours
         with suppress(OSError):
             if not os.readlink(f"{folder}/{name}").startswith(LINK):  # noqa: PTH115
                 continue
             left -= 1
-            if (text := _content(f"{folder}/{name}")).startswith(memory.MAGIC):
-                yield text
+            if (text := content(f"{folder}/{name}")).startswith(memory.MAGIC):
+                yield f"{folder}/{name}", text
         if not left:
             return
 
 
-def _content(path: str) -> bytes:
+def content(path: str) -> bytes:
     """What is in the memory; empty when it is none: a name is nothing to go by. Raises OSError."""
     descriptor = os.open(path, OPEN)
     try:
@@ -90,6 +94,20 @@ def _content(path: str) -> bytes:
     finally:
         os.close(descriptor)
     return text if len(text) == memory.SIZE else b""
+
+
+def latest(text: bytes) -> Step | None:
+    """The last step of all, by what `content` gave; None where there is none. Looks no further than it must."""
+    if not text.startswith(memory.MAGIC):
+        return None
+    now = time.monotonic_ns()
+    newest = _slot(now)
+    for ago in range(memory.SLOTS):
+        slot = (newest - ago) % memory.SLOTS
+        count, at = SLOT.unpack_from(text, memory.HEAD.size + slot * SLOT.size)
+        if count and _slot(at) == slot and 0 <= now - at < memory.SLOTS << memory.SLOT_BITS:
+            return Step(count, at / 1e9)
+    return None
 
 
 def _steps(text: bytes) -> list[Step]:
