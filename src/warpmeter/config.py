@@ -45,7 +45,13 @@ STACKS_PAUSE_S: Final = 3
 PERIODS: Final = ("interval_s", "period_s")
 HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+: [ -~]*")
 URL: Final = re.compile(r"https?://[^/\s]+(/\S*)?")
-LISTED: Final = {"scrape": parts.Scrape, "schedules": parts.Schedule, "tokens": parts.Token}
+LISTED: Final = {
+    "scrape": parts.Scrape,
+    "schedules": parts.Schedule,
+    "tokens": parts.Token,
+    "rules": parts.AlertRule,
+    "receivers": parts.Receiver,
+}
 """Settings that are lists of tables."""
 TABLES: Final = {field.name: field for field in dataclasses.fields(Settings)}
 
@@ -68,6 +74,12 @@ for _part in (
     parts.Scheduler,
     parts.Token,
     parts.Web,
+    parts.AlertRule,
+    parts.Receiver,
+    parts.Alerts,
+    parts.Target,
+    parts.ReportSchedule,
+    parts.Reports,
 ):
     setattr(_part, "__pydantic_config__", ConfigDict(extra="forbid"))  # noqa: B010 - the type does not declare it
 
@@ -87,6 +99,8 @@ class _Reader(BaseSettings):
     traces: dict[str, Any] = {}
     scheduler: dict[str, Any] = {}
     web: dict[str, Any] = {}
+    alerts: dict[str, Any] = {}
+    reports: dict[str, Any] = {}
 
     file: dict[str, Any] = {}
 
@@ -159,7 +173,7 @@ def _masked(part: Any) -> dict[str, Any]:
 
 
 def _masked_value(field: dataclasses.Field[Any], value: Any) -> Any:
-    if isinstance(value, tuple) and value and isinstance(value[0], parts.Token):
+    if isinstance(value, tuple) and value and isinstance(value[0], (parts.Token, parts.Receiver)):
         return [_masked(each) for each in value]
     if not field.metadata.get("secret") or not value:
         return value
@@ -211,7 +225,7 @@ def _explain(error: ValidationError) -> str:
         where = ".".join(str(step) for step in problem["loc"])
         unknown = problem["type"] == "unexpected_keyword_argument"
         what = f"unknown key{_meant(*problem['loc'])}" if unknown else SAID.get(problem["type"], problem["msg"])
-        if where in ("agent.scrape", "scheduler.schedules", "web.tokens"):
+        if where in ("agent.scrape", "scheduler.schedules", "web.tokens", "alerts.rules", "alerts.receivers"):
             what += f"; each is a table of its own, [[{where}]] in double brackets"
         lines.append(f"{where}: {what}")
     return "the configuration cannot be used:\n  " + "\n  ".join(lines)
@@ -307,6 +321,7 @@ def _refuse_impossible(settings: Settings) -> None:
     _refuse_outputs(settings.agent, settings.metrics)
     _refuse_profiling(settings.agent, settings.traces)
     _refuse_web(settings.web)
+    _refuse_alerts(settings.alerts)
     if not 0 < ingest.reject_share <= 1:
         raise ConfigError("ingest.reject_share must lie in (0, 1]")
     if settings.store.insert_quorum and not settings.store.cluster:
@@ -360,6 +375,24 @@ def _refuse_profiling(agent: parts.Agent, traces: parts.Traces) -> None:
         raise ConfigError("traces.max_file_bytes must be more than 0")
     if traces.keep_days < 0 or traces.keep_bytes < 0:
         raise ConfigError("traces.keep_days and traces.keep_bytes must not be less than 0, which is no limit")
+
+
+def _refuse_alerts(alerts: parts.Alerts) -> None:
+    if alerts.evaluate_s < 1:
+        raise ConfigError("alerts.evaluate_s must be 1 s or more: rules are questions to the store")
+    if alerts.flaps < 2:
+        raise ConfigError("alerts.flaps must be 2 or more: what fires once is not flapping")
+    if alerts.rule_memory < 1 << 20:
+        raise ConfigError("alerts.rule_memory below 1 MiB: no rule could be evaluated")
+    if not alerts.rules:
+        return
+    from warpmeter.alerts.configured import rules
+    from warpmeter.alerts.rule import RuleError
+
+    try:
+        rules(alerts)
+    except RuleError as error:
+        raise ConfigError(f"alerts.rules: {error}") from error
 
 
 def _refuse_web(web: parts.Web) -> None:

@@ -421,6 +421,93 @@ class Receiver:
 
 
 @dataclass(frozen=True)
+class AlertRule:
+    """A rule of one's own, or of a built-in one what is to be otherwise; docs/alerts.md has them.
+
+    Of a built-in rule's `name`, what is left out stays as it is: `parameters` are its thresholds, `enabled` false
+    switches it off. A rule of one's own needs `sql` and `summary`.
+    """
+
+    name: str
+    enabled: bool = True
+    sql: str = ""
+    summary: str = ""
+    description: str = ""
+    severity: Literal["", "info", "warning", "critical"] = ""
+    for_s: float | None = None
+    keep_s: float | None = None
+    every_s: float | None = None
+    unit: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Alerts:
+    """Alerts, which the elected scheduler evaluates each `evaluate_s`, a rule in `rule_s` of the store's time at most.
+
+    What goes on is published again each `repeat_s`. A subject that fired `flaps` times within `flap_s` is flapping: its
+    alert goes on until the condition has been gone for `flap_keep_s`.
+    `receivers` are told; without one, alerts are in the store and on the page alone.
+    """
+
+    enabled: bool = True
+    evaluate_s: float = 60.0
+    rule_s: float = 10.0
+    rule_memory: int = 2 << 30
+    repeat_s: float = 6 * 3600.0
+    flaps: int = 4
+    flap_s: float = 3600.0
+    flap_keep_s: float = 1800.0
+    rules: tuple[AlertRule, ...] = ()
+    receivers: tuple[Receiver, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReportSchedule:
+    """A report by itself: `cron` (five fields, in `timezone`) of the last whole `period` before, as that time zone has it;
+    report `job` has none, and is made of each job that ended.
+
+    `targets`: names of [[reports.targets]]. `formats`: what goes along, of html, csv, parquet, png. A job is reported
+    when it used `min_gpu_hours`, and fits `where`, a condition on the view `jobs` ("user = 'ann'").
+    """
+
+    name: str
+    report: Literal["fleet-weekly", "job", "host-health", "captures"]
+    cron: str = ""
+    timezone: str = "UTC"
+    period: Literal["day", "week", "month"] = "week"
+    targets: tuple[str, ...] = ()
+    formats: tuple[Literal["html", "csv", "parquet", "png"], ...] = ("html", "csv", "parquet", "png")
+    min_gpu_hours: float = 0.0
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class Reports:
+    """Reports that the elected scheduler makes and sends. They are kept at `url`, a folder or what fsspec knows with
+    `options`, the same for scheduler, page and command, `keep_days` long (0: for ever).
+
+    A report is rendered `settle_s` after its period's end, and while rows of the period are still on their way at most
+    `late_s` after it. A delivery that fails is tried again for `give_up_s`. `page`: where people reach warpmeter's page,
+    for links, e.g. https://warpmeter.example. Prices are in `currency`; 0: not known, nothing is said of cost.
+    """
+
+    url: str = "/var/lib/warpmeter/reports"
+    options: Mapping[str, str] = field(default_factory=dict, metadata=SECRET)
+    keep_days: float = 400.0
+    settle_s: float = 300.0
+    late_s: float = 6 * 3600.0
+    give_up_s: float = 24 * 3600.0
+    page: str = ""
+    price_per_kwh: float = 0.0
+    price_per_gpu_hour: float = 0.0
+    currency: str = "EUR"
+    schedules: tuple[ReportSchedule, ...] = ()
+    targets: tuple[Target, ...] = ()
+
+
+@dataclass(frozen=True)
 class Settings:
     """All of it. One TOML table a field; environment variables `WARPMETER_<TABLE>__<KEY>`."""
 
@@ -434,3 +521,5 @@ class Settings:
     traces: Traces = field(default_factory=Traces)
     scheduler: Scheduler = field(default_factory=Scheduler)
     web: Web = field(default_factory=Web)
+    reports: Reports = field(default_factory=Reports)
+    alerts: Alerts = field(default_factory=Alerts)
