@@ -25,12 +25,14 @@ from pydantic_settings import (
 )
 
 from warpmeter import settings as parts
+from warpmeter.sending.checking import objection as target_problem
 from warpmeter.settings import LOOPBACK, Settings
 
 PREFIX: Final = "WARPMETER_"
 PLACES: Final = (Path("warpmeter.toml"), Path("/etc/warpmeter/warpmeter.toml"))
 OTHER_VARIABLES: Final = frozenset({"WARPMETER_CONFIG", "WARPMETER_CACHE", "WARPMETER_TANSU", "WARPMETER_STACKS"})
 MASK: Final = "********"
+HOST: Final = re.compile(r"^(https?://[^/]*)/.*", re.DOTALL)
 GROUP: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 """It names a file of the ledger, too."""
 ENDPOINT: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -46,11 +48,13 @@ PERIODS: Final = ("interval_s", "period_s")
 HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+: [ -~]*")
 URL: Final = re.compile(r"https?://[^/\s]+(/\S*)?")
 LISTED: Final = {
-    "scrape": parts.Scrape,
-    "schedules": parts.Schedule,
-    "tokens": parts.Token,
-    "rules": parts.AlertRule,
-    "receivers": parts.Receiver,
+    "agent.scrape": parts.Scrape,
+    "scheduler.schedules": parts.Schedule,
+    "web.tokens": parts.Token,
+    "alerts.rules": parts.AlertRule,
+    "alerts.receivers": parts.Receiver,
+    "reports.schedules": parts.ReportSchedule,
+    "reports.targets": parts.Target,
 }
 """Settings that are lists of tables."""
 TABLES: Final = {field.name: field for field in dataclasses.fields(Settings)}
@@ -173,13 +177,19 @@ def _masked(part: Any) -> dict[str, Any]:
 
 
 def _masked_value(field: dataclasses.Field[Any], value: Any) -> Any:
-    if isinstance(value, tuple) and value and isinstance(value[0], (parts.Token, parts.Receiver)):
+    if isinstance(value, tuple) and any(map(_has_secrets, value)):
         return [_masked(each) for each in value]
     if not field.metadata.get("secret") or not value:
         return value
+    if field.metadata["secret"] == "path" and isinstance(value, str):
+        return HOST.sub(rf"\1/{MASK}", masked_url(value))
     if isinstance(value, str) and "://" in value:
         return masked_url(value)
     return dict.fromkeys(value, MASK) if isinstance(value, Mapping) else MASK
+
+
+def _has_secrets(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and any(field.metadata.get("secret") for field in dataclasses.fields(value))
 
 
 def _config_path(path: Path | None) -> Path | None:
@@ -225,7 +235,7 @@ def _explain(error: ValidationError) -> str:
         where = ".".join(str(step) for step in problem["loc"])
         unknown = problem["type"] == "unexpected_keyword_argument"
         what = f"unknown key{_meant(*problem['loc'])}" if unknown else SAID.get(problem["type"], problem["msg"])
-        if where in ("agent.scrape", "scheduler.schedules", "web.tokens", "alerts.rules", "alerts.receivers"):
+        if where in LISTED:
             what += f"; each is a table of its own, [[{where}]] in double brackets"
         lines.append(f"{where}: {what}")
     return "the configuration cannot be used:\n  " + "\n  ".join(lines)
@@ -234,7 +244,7 @@ def _explain(error: ValidationError) -> str:
 def _meant(*where: int | str) -> str:
     *above, key = where
     table = ".".join(str(step) for step in above)
-    part = LISTED[str(above[1])] if len(above) > 1 else type(getattr(Settings(), str(above[0])))
+    part = LISTED[f"{above[0]}.{above[1]}"] if len(above) > 1 else type(getattr(Settings(), str(above[0])))
     names = [field.name for field in dataclasses.fields(part)]
     close = difflib.get_close_matches(str(key), names, 1)
     return f"; did you mean {table}.{close[0]}?" if close else f"; [{table}] has {', '.join(names)}"
@@ -244,6 +254,7 @@ def _durations(settings: Settings) -> Iterator[tuple[str, float]]:
     """Every setting in seconds, by its full name."""
     named = [(table, getattr(settings, table)) for table in TABLES]
     named += [(f"agent.scrape.{i}", scrape) for i, scrape in enumerate(settings.agent.scrape)]
+    named += [(f"reports.targets.{i}", target) for i, target in enumerate(settings.reports.targets)]
     for prefix, part in named:
         for field in dataclasses.fields(part):
             if field.name.endswith("_s"):
@@ -322,6 +333,7 @@ def _refuse_impossible(settings: Settings) -> None:
     _refuse_profiling(settings.agent, settings.traces)
     _refuse_web(settings.web)
     _refuse_alerts(settings.alerts)
+    _refuse_reports(settings.reports)
     if not 0 < ingest.reject_share <= 1:
         raise ConfigError("ingest.reject_share must lie in (0, 1]")
     if settings.store.insert_quorum and not settings.store.cluster:
@@ -415,6 +427,46 @@ def _refuse_web(web: parts.Web) -> None:
         except ValueError as error:
             raise ConfigError(f"web.proxies: {error}; give addresses or networks, e.g. 10.1.2.0/24") from error
     _refuse_web_limits(web)
+
+
+def _refuse_reports(reports: parts.Reports) -> None:
+    if "://" not in reports.url and not Path(reports.url).is_absolute():
+        raise ConfigError(
+            f"reports.url {reports.url!r} must be an absolute folder, or a URL such as s3://bucket/reports"
+        )
+    for key in ("keep_days", "price_per_kwh", "price_per_gpu_hour"):
+        if not 0 <= getattr(reports, key) < math.inf:
+            raise ConfigError(f"reports.{key} must be a number, and not below 0")
+    if reports.page and not _is_url(reports.page):
+        raise ConfigError(f"reports.page {masked_url(reports.page)!r} is no URL: e.g. https://warpmeter.example")
+    targets = [target.name for target in reports.targets]
+    for target in reports.targets:
+        if problem := _name_problem(target.name, targets) or target_problem(target):
+            raise ConfigError(f"reports.targets {target.name!r}: {problem}")
+    names = [schedule.name for schedule in reports.schedules]
+    for schedule in reports.schedules:
+        if problem := _name_problem(schedule.name, names) or _report_problem(schedule, targets):
+            raise ConfigError(f"reports.schedules {schedule.name!r}: {problem}")
+
+
+def _name_problem(name: str, names: Sequence[str]) -> str:
+    plain = ENDPOINT.fullmatch(name) and names.count(name) == 1
+    return "" if plain else "give each a name of its own, of letters, digits, '.', '_' and '-'"
+
+
+def _report_problem(schedule: parts.ReportSchedule, targets: Sequence[str]) -> str:
+    if unknown := [name for name in schedule.targets if name not in targets]:
+        there = ", ".join(targets) or "none yet"
+        return f"there is no target {unknown[0]!r}; [[reports.targets]] has {there}"
+    if schedule.report == "job" and schedule.cron:
+        return "report job is made of each job that ended: leave cron out"
+    if schedule.report != "job" and not schedule.cron:
+        return "cron is needed, e.g. cron = '0 7 * * mon', and timezone beside it"
+    if schedule.report != "job" and (schedule.where or schedule.min_gpu_hours):
+        return "where and min_gpu_hours are of report job alone"
+    if not 0 <= schedule.min_gpu_hours < math.inf:
+        return "min_gpu_hours must be a number, and not below 0"
+    return ""
 
 
 def _token_problem(token: parts.Token, names: Sequence[str]) -> str:

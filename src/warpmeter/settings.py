@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 SECRET: Final = {"secret": True}
+PATH: Final = {"secret": "path"}
+"""An address whose path is a secret, as that of an incoming webhook is."""
 LOOPBACK: Final = ("127.", "::1", "localhost")
 Output = Literal["kafka", "stdout", "prometheus", "otlp"]
 
@@ -359,7 +361,7 @@ class Target:
 
     name: str
     kind: Literal["folder", "mail", "slack", "webhook"]
-    url: str = field(default="", metadata=SECRET, repr=False)
+    url: str = field(default="", metadata=PATH, repr=False)
     url_file: Path | None = None
     options: Mapping[str, str] = field(default_factory=dict, metadata=SECRET, repr=False)
     host: str = ""
@@ -401,7 +403,7 @@ class Receiver:
     routes: tuple[Mapping[str, str], ...] = ()
     send_resolved: bool = True
     repeat_s: float = 0.0
-    url: str = field(default="", metadata=SECRET, repr=False)
+    url: str = field(default="", metadata=PATH, repr=False)
     url_file: Path | None = None
     host: str = ""
     port: int = 0
@@ -465,8 +467,8 @@ class Alerts:
 
 @dataclass(frozen=True)
 class ReportSchedule:
-    """A report by itself: `cron` (five fields, in `timezone`) of the last whole `period` before, as that time zone has it;
-    report `job` has none, and is made of each job that ended.
+    """A report by itself: `cron` (five fields, in `timezone`), of the last whole `period` before, by that time zone's
+    days; report `job` has none, and is made of each job that ended.
 
     `targets`: names of [[reports.targets]]. `formats`: what goes along, of html, csv, parquet, png. A job is reported
     when it used `min_gpu_hours`, and fits `where`, a condition on the view `jobs` ("user = 'ann'").
@@ -489,7 +491,7 @@ class Reports:
     `options`, the same for scheduler, page and command, `keep_days` long (0: for ever).
 
     A report is rendered `settle_s` after its period's end, and while rows of the period are still on their way at most
-    `late_s` after it. A delivery that fails is tried again for `give_up_s`. `page`: where people reach warpmeter's page,
+    `late_s` after it. A delivery that fails is tried again for `give_up_s`. `page`: where people reach the page,
     for links, e.g. https://warpmeter.example. Prices are in `currency`; 0: not known, nothing is said of cost.
     """
 
