@@ -396,6 +396,7 @@ def _refuse_alerts(alerts: parts.Alerts) -> None:
         raise ConfigError("alerts.flaps must be 2 or more: what fires once is not flapping")
     if alerts.rule_memory < 1 << 20:
         raise ConfigError("alerts.rule_memory below 1 MiB: no rule could be evaluated")
+    _refuse_receivers(alerts.receivers)
     if not alerts.rules:
         return
     from warpmeter.alerts.configured import rules
@@ -427,6 +428,17 @@ def _refuse_web(web: parts.Web) -> None:
         except ValueError as error:
             raise ConfigError(f"web.proxies: {error}; give addresses or networks, e.g. 10.1.2.0/24") from error
     _refuse_web_limits(web)
+
+
+def _refuse_receivers(receivers: Sequence[parts.Receiver]) -> None:
+    if not receivers:
+        return
+    from warpmeter.alerts.receiving import objection
+
+    names = [receiver.name for receiver in receivers]
+    for receiver in receivers:
+        if problem := _name_problem(receiver.name, names) or objection(receiver):
+            raise ConfigError(f"alerts.receivers {receiver.name!r}: {problem}")
 
 
 def _refuse_reports(reports: parts.Reports) -> None:

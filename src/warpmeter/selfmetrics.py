@@ -101,6 +101,19 @@ _TABLE: Final = (
     Own("warpmeter_scheduler_active", "gauge", "1 while this is the active one of several schedulers"),
     Own("warpmeter_scheduler_captures", "gauge", "captures that go on"),
     Own(
+        "warpmeter_alert_notices_total",
+        "counter",
+        "alerts that receivers were to be told of, by what came of it: sent, failed (tried again), refused, dropped",
+        ("receiver", "outcome"),
+    ),
+    Own("warpmeter_alert_notices_owed", "gauge", "alerts that a receiver is to be told of", ("receiver",)),
+    Own(
+        "warpmeter_alert_receiver_failing_since_timestamp_seconds",
+        "gauge",
+        "when a receiver of alerts began to fail, as Unix time; 0 while it takes them",
+        ("receiver",),
+    ),
+    Own(
         "warpmeter_engine_requests_total",
         "counter",
         "requests to the embedded engine's endpoint",

@@ -108,7 +108,7 @@ def _unsilent(word: Word) -> str:
     if len(word.matchers) > MATCHERS:
         return f"a silence has at most {MATCHERS} matchers"
     for name, wanted in word.matchers.items():
-        if why := _no_matcher(name, wanted):
+        if why := unmatchable(name, wanted):
             return why
     if not word.HasField("ends_at") or not math.isfinite(word.ends_at):
         return "say when the silence ends"
@@ -119,7 +119,8 @@ def _unsilent(word: Word) -> str:
     return ""
 
 
-def _no_matcher(name: str, wanted: str) -> str:
+def unmatchable(name: str, wanted: str) -> str:
+    """Why a matcher cannot be used, '' when it can."""
     if not name or len(wanted) > LONGEST_TEXT:
         return "a matcher is a label's name and its value, or ~ and an expression"
     if wanted.startswith(EXPRESSION):
