@@ -54,9 +54,11 @@ bench: $(STAMP)  ## every benchmark, one table each
 proto: $(STAMP)  ## make the generated code from the .proto files
 	@$(BIN)/python schemas/generate.py
 
-docs: $(STAMP)  ## make docs/metrics.md and docs/analysis.schema.json from the code
+docs: $(STAMP)  ## make docs/metrics.md, docs/sql.md and docs/analysis.schema.json from the code
 	@$(BIN)/python -m warpmeter.schemas.document
+	@$(BIN)/python -m warpmeter.dictionary
 	@$(BIN)/python -m warpmeter.analysis.schema
+	@$(BIN)/python -m warpmeter.cookbook.document
 
 clean:  ## remove the environment
 	rm -rf $(VENV)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests import captures, timelines, webworld
+from tests import captures, cookbook_world, timelines, webworld
 from tests.tables import UUID, land, row, token
 from warpmeter import queries
 from warpmeter.store import Client
@@ -474,6 +474,7 @@ ANSWERS: Mapping[str, Callable[[Fleet], Answer]] = {
 
 
 ELSEWHERE: Mapping[str, tuple[str, ...]] = {
+    "test_cookbook": cookbook_world.QUERIES,
     "test_web_timeline": timelines.QUERIES,
     "test_trace_views": captures.QUERIES,
     "test_web_analysis": captures.OF_THE_PAGE,
