@@ -122,7 +122,8 @@ def understood(call: Call, status: int, headers: Mapping[str, str], said: str) -
 
 def _safe(call: Call, said: str) -> str:
     """An answer that repeats what it was sent must not bring a secret into a log."""
-    for secret in (call.url, urlsplit(call.url).path, *call.headers.values()):
+    told = [word for name, value in call.headers.items() if name != "Content-Type" for word in (value, *value.split())]
+    for secret in (call.url, urlsplit(call.url).path, urlsplit(call.url).query, *told):
         if len(secret) > 3:
             said = said.replace(secret, "…")
     return said
