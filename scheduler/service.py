@@ -53,6 +53,16 @@ class Timer(Protocol):
         """No more."""
 
 
+class Beside(Protocol):
+    """What the active scheduler does beside captures, on threads of its own: reports, alerts. No call waits for long."""
+
+    def elected(self, active: bool) -> None:
+        """This process is the active scheduler, or no more."""
+
+    def close(self) -> None:
+        """No more."""
+
+
 @dataclass
 class Ports:
     """What the service works on. `timer` None: there are no schedules."""
@@ -63,6 +73,7 @@ class Ports:
     resolve: Callable[[Request], Resolved]
     analyst: Analyst
     timer: Timer | None = None
+    beside: tuple[Beside, ...] = ()
     now: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
 
@@ -135,8 +146,11 @@ class Service:
 
     def _tell_elected(self, active: bool) -> None:
         selfmetrics.gauge("warpmeter_scheduler_active").set(active)
-        if self.ports.timer is not None:
-            self.ports.timer.elected(active)
+        for each in self._others():
+            each.elected(active)
+
+    def _others(self) -> list[Beside]:
+        return [*([] if self.ports.timer is None else [self.ports.timer]), *self.ports.beside]
 
     def _is_still_it(self, captures: Captures) -> bool:
         for request in self.ports.requests.read():
@@ -186,8 +200,8 @@ class Service:
     def close(self) -> None:
         """Leave: another is elected at once."""
         self.ports.analyst.drop()
-        if self.ports.timer is not None:
-            self.ports.timer.close()
+        for each in self._others():
+            each.close()
         self.ports.requests.close()
         self.ports.events.close()
         self._asking.shutdown(wait=False, cancel_futures=True)

@@ -9,7 +9,7 @@ from confluent_kafka import Message as KafkaMessage
 from google.protobuf.message import Message
 
 from warpmeter import bus, log
-from warpmeter.schemas.topics import TOPICS
+from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.settings import Kafka
 from warpmeter.tail import decode
 
@@ -27,14 +27,15 @@ class ReadingError(Exception):
 
 
 class Events:
-    """All partitions of the events, outside of any group, from a time on. `part`: whose log has what goes wrong.
+    """All partitions of the events, outside of any group, from a time on. `part`: whose log has what goes wrong;
+    `topic`: another one that is read so.
 
     All calls from one thread.
     """
 
-    def __init__(self, kafka: Kafka, part: str = "scheduler") -> None:
-        self._part = part
-        self._name = EVENTS.full_name(kafka.topic_prefix)
+    def __init__(self, kafka: Kafka, part: str = "scheduler", topic: Topic = EVENTS) -> None:
+        self._part, self._topic = part, topic
+        self._name = topic.full_name(kafka.topic_prefix)
         extra: bus.Options = {"fetch.wait.max.ms": 100, "auto.offset.reset": "earliest"}
         self._consumer = bus.consumer(kafka, GROUP, extra, bus.logger(part))
         self._next: dict[int, int] = {}
@@ -73,7 +74,7 @@ class Events:
             return []
         messages = list(checked(self._consumer.consume(BATCH, wait_s)))
         self._next |= {message.partition() or 0: (message.offset() or 0) + 1 for message in messages}
-        return list(rows(messages, EVENTS.name, self._part))
+        return list(rows(messages, self._topic.name, self._part))
 
     def stop(self) -> None:
         """Read no more until the next start."""
