@@ -54,7 +54,7 @@ class Timer(Protocol):
 
 
 class Beside(Protocol):
-    """What the active scheduler does beside captures, on threads of its own: reports, alerts. No call waits for long."""
+    """What the active scheduler does beside captures, on threads of its own: reports, alerts. No call takes long."""
 
     def elected(self, active: bool) -> None:
         """This process is the active scheduler, or no more."""
