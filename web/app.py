@@ -11,6 +11,7 @@ from fastapi.security import HTTPBearer
 from warpmeter import __version__
 from warpmeter.settings import Settings
 from warpmeter.web import api, errors
+from warpmeter.web.alerts.said import Said
 from warpmeter.web.captures.heard import Captures
 from warpmeter.web.captures.live import Live
 from warpmeter.web.captures.looking import Looking
@@ -41,6 +42,7 @@ def api_app(settings: Settings, pages: App | None = None) -> FastAPI:
     app.state.settings = settings
     app.state.reads = Reads(settings.store, settings.web)
     app.state.captures = Captures(settings, app.state.reads, Live(settings.kafka))
+    app.state.said = Said()
     app.state.looking = Looking(app.state.captures)
     app.state.pulse = Pulse(settings.store)
     app.state.console = Console(app.state.reads)

@@ -2,7 +2,7 @@
 -- @since -7d  start of the window; what is still pending or firing is older, too
 -- @until now  end of the window
 -- @alert_id ''  this one alone
--- @state ''  pending, firing, resolved or dropped alone; else all but those that were dropped
+-- @state ''  pending, firing, resolved or dropped alone; open: the first two; else all but those that were dropped
 -- @severity ''  info, warning or critical alone
 -- @rule ''  of this rule alone
 -- @host ''  about this host alone
@@ -43,7 +43,8 @@ SELECT
 FROM alerts AS now
 LEFT JOIN words ON words.subject = now.alert_id
 WHERE (now.alert_id, now.ts) IN (SELECT alert_id, at FROM latest)
-    AND if({state:String} = '', state != 'dropped', state = {state:String})
+    AND multiIf(
+        {state:String} = '', state != 'dropped', {state:String} = 'open', state IN ('pending', 'firing'), state = {state:String})
     AND ({severity:String} = '' OR severity = {severity:String})
     AND ({host:String} = '' OR labels['host'] = {host:String})
     AND ({job_id:String} = '' OR labels['job_id'] = {job_id:String})

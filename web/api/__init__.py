@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
 from warpmeter.web.api import (
+    alerts,
     analysis,
     captures,
     console,
@@ -60,6 +61,7 @@ def router() -> APIRouter:
         stacks,
         timeline,
         captures,
+        alerts,
         schedules,
         profilable,
         analysis,
