@@ -1,0 +1,102 @@
+"""The questions of `sql/reports` put to the store: each answer is a table, and its Parquet is the engine's own."""
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from warpmeter.queries import Query, parse
+from warpmeter.scheduler.reports.kinds import Table
+from warpmeter.store import ClickHouseError, Client
+
+INLINE: Final = 100_000
+"""Bytes of a table that are sent back to the engine to be written as Parquet; above, the question is put once more."""
+SETTINGS: Final = {"output_format_json_quote_64bit_integers": 0, "max_threads": 4}
+
+Value = str | int | float | datetime | None
+
+
+@cache
+def questions() -> Mapping[str, Query]:
+    """All of them, by name."""
+    folder = resources.files("warpmeter") / "sql" / "reports"
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
+    return {(name := file.name.removesuffix(".sql")): parse(name, file.read_text()) for file in files}
+
+
+@dataclass
+class Asker:
+    """Puts questions for one report and keeps what each table was made of. `common`: parameters that many share."""
+
+    client: Client
+    common: Mapping[str, Value]
+    _asked: dict[str, tuple[str, Mapping[str, Value], bytes]] = field(default_factory=dict)
+
+    def table(self, question: str, name: str, title: str, **given: Value) -> Table:
+        """Ask, and have the answer as a table called `name`. Raises ClickHouseError, QueryError."""
+        query = questions()[question]
+        values = self._values(query, given)
+        answer: bytes = self.client.raw_query(
+            query.sql, parameters=values, settings=SETTINGS, fmt="JSONCompactEachRowWithNamesAndTypes"
+        )
+        lines = answer.splitlines()
+        columns, types = tuple(json.loads(lines[0])), tuple(json.loads(lines[1]))
+        rows = tuple(tuple(json.loads(line)) for line in lines[2:])
+        self._asked[name] = (query.sql, values, b"\n".join(lines[2:]))
+        return Table(name, title, query.description, columns, rows, types)
+
+    def parquet(self, table: Table) -> bytes:
+        """The table as the engine writes it, all its columns that `table` still has."""
+        sql, values, body = self._asked[table.name]
+        columns = ", ".join(f"`{column}`" for column in table.columns)
+        if len(body) <= INLINE:
+            types = ", ".join(
+                f"`{name}` {_plain(type_)}" for name, type_ in zip(table.columns, table.types, strict=True)
+            )
+            body = b"\n".join(json.dumps(row, ensure_ascii=False).encode() for row in table.rows)
+            sql = f"SELECT {columns} FROM format(JSONCompactEachRow, {_literal(types)}, {_literal(body.decode())})"
+            values = {}
+        else:
+            sql = f"SELECT {columns} FROM ({sql})"
+        found: bytes = self.client.raw_query(sql, parameters=values or None, settings=SETTINGS, fmt="Parquet")
+        return found
+
+    def _values(self, query: Query, given: Mapping[str, Value]) -> dict[str, Value]:
+        """The question's parameters: given, common, or its own defaults."""
+        found: dict[str, Value] = {}
+        for parameter in query.parameters:
+            where = given if parameter.name in given else self.common
+            value = where[parameter.name] if parameter.name in where else parameter.default
+            found[parameter.name] = f"{value:%Y-%m-%d %H:%M:%S}" if isinstance(value, datetime) else value
+        return found
+
+
+def _plain(type_: str) -> str:
+    """A type without what only saves space in the engine."""
+    return type_.replace("LowCardinality(String)", "String").replace(
+        "LowCardinality(Nullable(String))", "Nullable(String)"
+    )
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def as_csv(table: Table) -> bytes:
+    """With a header; empty cells are what is not known, lists are JSON."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(table.columns)
+    writer.writerows(
+        [json.dumps(v, ensure_ascii=False) if isinstance(v, list | dict) else v for v in row] for row in table.rows
+    )
+    return file.getvalue().encode()
+
+
+__all__ = ["Asker", "ClickHouseError", "as_csv", "questions"]
