@@ -8,7 +8,7 @@ import typer
 
 from warpmeter import __version__
 from warpmeter.cli import common
-from warpmeter.cli.commands import analyze, ask, captures, counters, flame, letters, operate, profile, run, stacks
+from warpmeter.cli.commands import analyze, ask, captures, counters, flame, letters, operate, profile, run, stacks, top
 
 app = typer.Typer(
     name="warpmeter",
@@ -47,7 +47,7 @@ def main(
 
 PANELS: Final[Mapping[str, Sequence[Callable[..., None]]]] = {
     "Run": (run.up, run.agent, run.ingest, run.schedule, run.web, run.engine),
-    "Ask": (ask.sql, ask.queries, ask.tail, analyze.analyze, flame.flame),
+    "Ask": (ask.sql, ask.queries, ask.tail, top.top, analyze.analyze, flame.flame),
     "Operate": (
         operate.status,
         operate.check,

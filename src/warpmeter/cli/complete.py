@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Final
 
+import typer
+
 FORMATS: Final = (
     "Arrow", "CSV", "CSVWithNames", "JSON", "JSONColumns", "JSONCompact", "JSONEachRow", "Markdown", "Native",
     "Parquet", "PrettyCompact", "RowBinary", "SQLInsert", "TSV", "TSVWithNames", "Values", "Vertical", "XML",
@@ -46,3 +48,18 @@ def flames(incomplete: str) -> list[str]:
     """Names of files that `warpmeter flame` writes: what is typed so far, with each ending."""
     stem = incomplete.split(".", 1)[0] or "flame"
     return [name for name in (f"{stem}{ending}" for ending in FLAMES) if name.startswith(incomplete)]
+
+
+def top_tabs(incomplete: str) -> list[str]:
+    """Lists of `warpmeter top` that start so."""
+    return [name for name in ("hosts", "gpus", "jobs") if name.startswith(incomplete)]
+
+
+def top_sorts(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Columns of the list that `--tab` names, with or without a dash."""
+    from warpmeter.top.lists import Place
+
+    dash = "-" if incomplete.startswith("-") else ""
+    tabs = [each for each in Place().tabs if each.name == ctx.params.get("tab", "hosts")]
+    names = [column.name for each in tabs for column in each.columns]
+    return [f"{dash}{name}" for name in names if name.startswith(incomplete.removeprefix("-"))]

@@ -1,0 +1,127 @@
+"""`warpmeter top`: where it asks, and what it does without a terminal: one table, or JSON."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import typer
+
+from warpmeter.cli.common import err, fail, out, print_json, print_table, printable
+from warpmeter.settings import Settings
+from warpmeter.top import units
+from warpmeter.top.asking import Head, Refresh, Wish, refreshed
+from warpmeter.top.lists import Listing, Place, words
+from warpmeter.top.source import ApiSource, Source, StoreSource
+from warpmeter.top.view import View
+
+if TYPE_CHECKING:
+    from warpmeter.top.app import Start
+
+TOKEN: Final = "WARPMETER_TOKEN"
+LEAST_S: Final = 0.2
+
+
+def begun(tab: str, sort: str | None, text: str, interval_s: float) -> "Start":
+    """How to begin, by the options; ends with status 2 for what is not there."""
+    from warpmeter.top.app import Start
+
+    listing = next((each for each in Place().tabs if each.name == tab), None)
+    if listing is None:
+        fail(f"--tab {tab}: there are {', '.join(each.name for each in Place().tabs)}", 2)
+    name = (sort or listing.sort).removeprefix("-")
+    if listing.column(name) is None:
+        fail(
+            f"--sort {name}: {tab} have no such column; they have {', '.join(each.name for each in listing.columns)}", 2
+        )
+    if not interval_s >= LEAST_S:
+        fail(f"--interval {interval_s:g}: at least {LEAST_S:g} seconds", 2)
+    return Start(interval_s, tab, name, bool(sort and sort.startswith("-")), text)
+
+
+def api(url: str, token_file: Path | None) -> Source:
+    """The API at `url`; ends with status 2 for what is no address. Raises OSError for a file that cannot be read."""
+    found = urlsplit(url)
+    if found.scheme not in ("http", "https") or not found.hostname:
+        fail(f"--url {url}: write http://host:port or https://host:port", 2)
+    token = token_file.read_text().strip() if token_file is not None else os.environ.get(TOKEN, "").strip()
+    if not token.isprintable() or not token.isascii():
+        fail(f"the token of {token_file or TOKEN} is none: it must be one line of ASCII", 2)
+    return ApiSource(url.rstrip("/"), token)
+
+
+def store_of(settings: Settings) -> Source:
+    """The store that the settings name."""
+    return StoreSource(settings.store)
+
+
+def run(source: Source, start: "Start", once: bool, as_json: bool) -> None:
+    """The live list on a terminal, else one table or JSON. Raises SourceError for these, and typer.Exit at the end."""
+    live = sys.stdout.isatty() and sys.stdin.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+    if live and not once and not as_json:
+        raise typer.Exit(_live(source, start))
+    view = View(_listing(start), start.sort, start.descending, start.text)
+    refresh = _asked(source, view)
+    if as_json:
+        print_json(_document(refresh, view))
+    else:
+        _table(refresh, view)
+
+
+def _live(source: Source, start: "Start") -> int:
+    from warpmeter.top.app import Top
+
+    return Top(source, start).run() or 0
+
+
+def _listing(start: "Start") -> Listing:
+    return next(each for each in Place().tabs if each.name == start.tab)
+
+
+def _asked(source: Source, view: View) -> Refresh:
+    """What is shown, sorted and looked for by the source where it has more rows than it gives."""
+    refresh = refreshed(source, Wish(Place(), view.listing), Head(), 0.0)
+    view.show(refresh.table)
+    if question := view.question():
+        wish = Wish(Place(), view.listing, tuple(question.items()))
+        refresh = refreshed(source, wish, Head(), 0.0)
+        view.show(refresh.table, wish.searched)
+    return refresh
+
+
+def _rows(view: View) -> list[Mapping[str, Any]]:
+    places = {name: place for name, place in view.table.places.items() if name != "total"}
+    return [{name: view.table.rows[at][place] for name, place in places.items()} for at in view.order]
+
+
+def _document(refresh: Refresh, view: View) -> dict[str, Any]:
+    return {
+        "fleet": refresh.fleet,
+        "alerts": refresh.alerts,
+        "tab": view.listing.name,
+        "total": view.table.total,
+        "rows": _rows(view),
+    }
+
+
+def _table(refresh: Refresh, view: View) -> None:
+    from warpmeter.top.drawing import totals
+
+    for group in totals(refresh):
+        out.print("".join(text for text, _ in group), markup=False, highlight=False, soft_wrap=True)
+    fleet = refresh.fleet
+    shares = [(title, fleet.get(name)) for title, name in (("GPU util", "gpu_util"), ("SM active", "sm_active"))]
+    said = [f"{title} {units.ratio(value)}" for title, value in shares if value is not None]
+    said += [f"Power {units.watts(fleet['power_watts'])}"] if fleet.get("power_watts") is not None else []
+    if said:
+        out.print("   ".join(said), markup=False, highlight=False, soft_wrap=True)
+    columns = view.listing.columns
+    rows = [[printable(words(row.get(each.name), each.kind)) for each in columns] for row in _rows(view)]
+    print_table("" if rows else view.listing.title, [each.title for each in columns], rows)
+    if view.table.cut:
+        err.print(
+            f"{len(view.table.rows):,} of {view.table.total:,} rows read: those that come first in this order",
+            highlight=False,
+        )
