@@ -1,87 +1,99 @@
-"""docs/views.md: the stable interface in SQL, column by column, as the engine describes it."""
+"""docs/sql.md and the comments of views are what the dictionary says; stable views keep their columns.
 
+`pytest tests/real/test_documented_views.py --update` writes the page, and adds new columns to what was promised; it
+takes none away that the deprecation rule still holds.
+"""
+
+import re
 from pathlib import Path
+from typing import Final
+
+import pytest
 
 from tests.tables import ask
+from warpmeter import __version__, migrate
+from warpmeter.dictionary import catalogue, meanings, page, stability
+from warpmeter.dictionary.catalogue import Catalogue
+from warpmeter.settings import Store
 from warpmeter.store import Client
 
-PAGE = Path(__file__).parents[2] / "docs" / "views.md"
-VIEWS = {
-    "hosts": (
-        "one row a host: is it there, and how is it; `state` is ok, failing (a source of its agent fails, or a GPU is "
-        "gone or failing: `problems` says which and why) or silent"
-    ),
-    "gpus": "one row a GPU or MIG instance with its latest values; `state` is ok, gone or silent",
-    "gpu_statuses": (
-        "the view `gpus` with `xids`, those that stand, `problems`, what somebody must look at (XIDs, memory errors "
-        "that ECC could not mend since the driver was loaded, heat, a power brake or the hardware that hold its clocks "
-        "down), and `status`: busy, idle, failing (it has problems) or gone"
-    ),
-    "gpu_xids": "one row a time that a GPU reported an XID: when, how often, and whether it is over (`cleared_at`)",
-    "gpu_sources": "one row a GPU and column: which source gives it, and the GPU's driver",
-    "jobs": "one row a job over all its hosts and ranks; `state` is running, ended or lost",
-    "job_efficiency": "one row a job: its GPU hours, and how well they were used",
-    "idle_gpus": "one row a GPU that does nothing: since when, and who holds it",
-    "source_health_now": "the last word of every source of every agent: what could not be read, and why",
-    "captures": "one row a capture: who asked, how it stands, what came of it, with the state of each rank",
-    "capture_ranks": "one row a process of a capture: its state, why it failed, its trace; `pid` NULL: a host",
-    "schedules": (
-        "one row a schedule of captures that holds: what was set last; those that `scheduler` set stand in its "
-        "settings, where alone they are changed"
-    ),
-    "capture_summary": "one row a capture that is loaded (traces.md): how its GPUs' time was spent, and who held it up",
-    "kernel_regressions": (
-        "one row a kernel, week, workload and GPU model: its mean duration against the weeks before; "
-        "`regressed` says that it got slower"
-    ),
-    "stragglers": "one row a rank for which the others of its capture waited: how long, and why it was late",
-}
-HEATMAP = """## gpu_heatmap
-
-A view with parameters: one row a GPU, with an array of one value a step.
-
-```sql
-SELECT * FROM gpu_heatmap(metric = 'gpu_util', since = now() - 3600, until = now(), step_s = 60)
-```
-
-`metric` is the SI name of any GPU metric that is *kept* (docs/metrics.md); a rollup is used where the step allows.
-"""
-
-WINDOWS = """## Windows
-
-Tables of what is kept long after the raw rows are gone: `host_windows_1m` and `_1h`, `job_windows_1m` and `_1h`,
-`fleet_windows_1m` and `_1h`, `gpu_heatmap_1m` and `_1h`, `device_windows_1h`; of sampled stacks `stack_windows_1h`,
-which the view `stack_hours` shows under the columns of `stack_samples` ([stacks.md](stacks.md#tables)).
-A window lies in several rows until the engine merges them, so always group by its key; a column's type names the
-function (`DESCRIBE job_windows_1h`). What ends in `_seconds` is a value times its seconds, in `_known_seconds` the
-seconds in which it was known: the first over the second is the mean.
-
-```sql
-SELECT job_id, window, sum(gpu_seconds) / 3600 AS gpu_hours,
-       sum(gpu_util_seconds) / sum(gpu_util_known_seconds) AS gpu_util, max(rss_bytes_max) AS rss_bytes
-FROM job_windows_1h GROUP BY job_id, window ORDER BY window, job_id
-```
-"""
+ROOT: Final = Path(__file__).parents[2]
+PAGE: Final = ROOT / "docs" / "sql.md"
+PROMISED: Final = ROOT / "tests" / "golden" / "stable_views.json"
+SHARED: Final = Store(database="shared")
 
 
-def page(tables: Client) -> str:
-    """The page as it should be."""
-    parts = ["# Views\n\nWhat analysts use; names and meanings stay. Kept current by a test.\n"]
-    for view, meaning in VIEWS.items():
-        columns = ask(tables, f"DESCRIBE {view}")
-        lines = [f"| `{name}` | {' '.join(kind.split())} |" for name, kind, *_ in columns]
-        parts.append("\n".join([f"## {view}\n\n{meaning}\n\n| column | type |\n|---|---|", *lines]) + "\n")
-    return "\n".join([*parts, HEATMAP, WINDOWS])
+@pytest.fixture(scope="module")
+def found(shared_tables: Client) -> Catalogue:
+    """What the migrations made."""
+    return catalogue.read(shared_tables, SHARED.database)
 
 
-def test_the_page_says_what_the_views_have(tables: Client, update: bool) -> None:
+def test_everything_has_a_meaning(found: Catalogue) -> None:
+    assert list(found.untold()) == [], "say in sql/meanings.toml what a row is, and what the column means"
+    assert set(meanings.words()) - {"common"} - set(found.entries) <= {"schema_migrations"}, "sections of nothing"
+    gone = [
+        f"{name}.{column}"
+        for name, words in meanings.words().items()
+        if name in found.entries
+        for column in words.columns
+        if column not in {each.name for each in found.entries[name].columns}
+    ]
+    assert gone == [], "sql/meanings.toml names columns that are not there"
+
+
+def test_the_page_says_what_the_store_has(found: Catalogue, update: bool) -> None:
+    written = page.document(found, SHARED)
     if update:
-        PAGE.write_text(page(tables))
-    assert PAGE.read_text() == page(tables), "run pytest with --update, and look at what changed"
+        PAGE.write_text(written)
+    assert PAGE.read_text() == written, "run `make docs` (or pytest with --update), and look at what changed"
+
+
+def test_views_say_what_their_columns_mean(tables: Client) -> None:
+    comments = {column: comment for column, _, _, _, comment, *_ in ask(tables, "DESCRIBE gpus")}
+    assert comments["power_watts"] == "power drawn [W]"  # the metric table's word
+    assert comments["idle_since"] == "since when it is below 5 %; NULL while it is not"
+    inherited = {column: comment for column, _, _, _, comment, *_ in ask(tables, "DESCRIBE trace_kernels")}
+    assert inherited["total_ns"] == "sum of its durations [ns]"  # the migration's
+    assert ask(tables, "SELECT comment FROM system.tables WHERE database = currentDatabase() AND name = 'gpus'") == [
+        ("one row: a GPU or MIG instance with its latest values",)
+    ]
+    silent = "SELECT c.table, c.name FROM system.columns AS c JOIN system.tables AS t ON t.database = c.database AND "
+    silent += "t.name = c.table WHERE c.database = currentDatabase() AND t.engine = 'View' AND c.comment = ''"
+    assert [row for row in ask(tables, silent) if not catalogue.INTERNAL.fullmatch(row[0])] == []
+
+
+def test_comments_come_back_when_somebody_changes_them(tables: Client) -> None:
+    assert migrate.plan(tables, SHARED) == ()
+    tables.command("ALTER TABLE gpus COMMENT COLUMN power_watts 'mine'")
+    (step,) = migrate.plan(tables, SHARED)
+    assert step.kind == "comments"
+    migrate.apply(tables, SHARED)
+    assert migrate.plan(tables, SHARED) == ()
+
+
+def test_stable_views_keep_their_columns(found: Catalogue, update: bool) -> None:
+    before = stability.read(PROMISED.read_text())
+    now = stability.promised(found)
+    assert list(stability.broken(before, now, __version__)) == []
+    if update:
+        PROMISED.write_text(stability.written(now))
+    assert before == now or update, "run pytest with --update: there are new columns, which stay from now on"
+
+
+def test_the_changelog_names_what_is_deprecated(found: Catalogue) -> None:
+    log = (ROOT / "CHANGELOG.md").read_text()
+    ending = [
+        f"`{view}.{name}`"
+        for view, columns in stability.promised(found).items()
+        for name, each in columns.items()
+        if each.deprecated
+    ]
+    assert [each for each in ending if each not in log] == []
 
 
 def test_the_query_of_the_windows_can_be_asked(tables: Client) -> None:
-    assert ask(tables, WINDOWS.partition("```sql\n")[2].partition("```")[0]) == []
-    for name in ("host_windows", "job_windows", "fleet_windows", "gpu_heatmap"):
-        for step in ("1m", "1h"):
-            ask(tables, f"DESCRIBE {name}_{step}")
+    queries = re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.S)
+    assert len(queries) == 5  # the windows, and the views with parameters
+    for query in queries:
+        assert ask(tables, query) == []

@@ -30,7 +30,9 @@ def gpu(ts: float, number: int = 0, **fields: Any) -> Any:
 
 def test_an_empty_store_is_brought_up_to_date_once(empty: Store, admin: Client) -> None:
     steps = migrate.apply(admin, empty)
-    assert [step.name for step in steps] == [script.name for script in (*migrate.migrations(), *migrate.views())]
+    assert [step.name for step in steps if step.script] == [
+        script.name for script in (*migrate.migrations(), *migrate.views())
+    ]
     assert migrate.plan(admin, empty) == ()
     assert migrate.apply(admin, empty) == ()
     assert ask(admin, f"SELECT version FROM {empty.database}.schema_migrations WHERE version > 0 ORDER BY version") == [
@@ -173,7 +175,7 @@ def test_of_four_at_once_on_a_fresh_database_one_migrates_and_the_others_find_no
 
     with ThreadPoolExecutor(4) as pool:
         steps = sorted(pool.map(one_of_four, range(4)))
-    assert steps == [0, 0, 0, len(migrate.migrations()) + len(migrate.views())]
+    assert steps == [0, 0, 0, len(migrate.migrations()) + len(migrate.views()) + 1]  # and what views mean
     assert migrate.plan(admin, empty) == ()
     assert ask(admin, f"SHOW TABLES FROM {empty.database} LIKE 'schema_lock%'") == []
 
