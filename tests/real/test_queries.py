@@ -483,6 +483,7 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "test_web_schedules": ("schedules_listed",),
     "test_stack_queries": ("stack_diff", "stack_flame", "stack_share", "stack_top"),
     "test_web_stacks": ("stack_seen",),
+    "test_regressions": ("regression_figures", "regression_kernels", "regression_runs", "regression_series"),
 }
 """Queries that a test beside this one answers."""
 

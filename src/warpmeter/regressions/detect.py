@@ -26,7 +26,9 @@ from numpy.typing import NDArray
 Series = NDArray[np.float64]
 
 FALSE_ALARMS: Final = 0.001
-"""So often at the most is a clean run, or a clean series of windows, said to be worse, of one metric."""
+"""So often is a clean run said to be worse, of one metric, where runs differ as a normal distribution has it."""
+CHANCE: Final = 0.01
+"""The same of a series of windows by Pettitt's test alone; with what is asked for beside it, FALSE_ALARMS."""
 LEAST: Final = 0.05
 LEAST_WITHIN: Final = 0.10
 """Smaller changes are not told, however sure: of the figure before."""
@@ -39,6 +41,8 @@ FLOOR: Final = 0.005
 SHORTEST: Final = 5
 """Windows on either side of a change, at least; or runs."""
 FEWEST_WINDOWS: Final = 12
+PAST_CHANCE: Final = 0.05
+"""A past that is taken for changed and was not is only shorter."""
 DEVIATIONS: Final = 2.0
 """A change within a run is more than so many deviations of its windows."""
 _MAD: Final = 1.4826
@@ -126,11 +130,13 @@ def worse_runs(figures: Sequence[float], up: bool) -> list[Worse]:
 
 def _of_now(figures: Sequence[float], up: bool) -> Sequence[float]:
     """The past since it last changed for the better."""
-    better = change_point(figures, not up, least=LEAST) if len(figures) >= 2 * SHORTEST else None
+    better = change_point(figures, not up, LEAST, PAST_CHANCE)
     return figures if better is None else figures[better.at :]
 
 
-def change_point(figures: Sequence[float], up: bool, least: float = LEAST_WITHIN) -> Change | None:
+def change_point(
+    figures: Sequence[float], up: bool, least: float = LEAST_WITHIN, chance: float = CHANCE
+) -> Change | None:
     """Where a series changed for the worse, and stayed so; None where it did not, or is too short to tell.
 
     Of several changes the last: what came before is held against it while it is worse than that.
@@ -139,7 +145,7 @@ def change_point(figures: Sequence[float], up: bool, least: float = LEAST_WITHIN
     start, end, found = 0, len(values), None
     for _ in range(8):  # each looks at what is after, or before, the change before
         part = values[start:end]
-        if len(part) < 2 * SHORTEST or (split := _pettitt(part)) is None:
+        if len(part) < 2 * SHORTEST or (split := _pettitt(part))[1] > chance:
             break
         at, p = split
         before, after = float(np.median(part[:at])), float(np.median(part[at:]))
@@ -159,30 +165,41 @@ def _large(part: Series, at: int, by: float, least: float) -> bool:
     return by >= least * abs(before) and by > DEVIATIONS * _deviation(_flat(part, at))
 
 
-def _flat(part: Series, at: int) -> Series:
-    """What is left of it without the change."""
-    flat: Series = np.concatenate((part[:at] - np.median(part[:at]), part[at:] - np.median(part[at:])))
+def _flat(part: Series, at: int, deep: int = 2) -> Series:
+    """What is left of it without the change, and without those that stand out on either side of it."""
+    flat: Series = np.concatenate([_side(side, deep) for side in (part[:at], part[at:])])
     return flat
+
+
+def _side(side: Series, deep: int) -> Series:
+    plain: Series = side - np.median(side)
+    if not deep or len(side) < 2 * SHORTEST:
+        return plain
+    at, _ = _split(side)
+    flat = _flat(side, at, deep - 1)
+    apart = abs(float(np.median(side[:at]) - np.median(side[at:])))
+    return flat if apart > 2 * DEVIATIONS * _deviation(flat) else plain
 
 
 def _deviation(flat: Series) -> float:
     return float(_MAD * np.median(np.abs(flat)))
 
 
-def _pettitt(values: Series) -> tuple[int, float] | None:
-    """The first place after the change, and how probable it is by chance, if that is below FALSE_ALARMS."""
+def _pettitt(values: Series) -> tuple[int, float]:
+    """The first place after the change, and how probable it is by chance."""
     count = len(values)
-    ranks = _ranks(values)
-    places = np.arange(1, count)
-    u = 2 * np.cumsum(ranks)[:-1] - places * (count + 1)
-    u[: SHORTEST - 1] = u[count - SHORTEST :] = 0
-    at = int(np.argmax(np.abs(u))) + 1
-    statistic = float(abs(u[at - 1]))
-    if not statistic:
-        return None
+    at, statistic = _split(values)
     inflated = (count**3 + count**2) * _inflation(_ranks(_flat(values, at)))
-    p = float(min(1.0, 2 * np.exp(-6 * statistic**2 / inflated)))
-    return (at, p) if p <= FALSE_ALARMS else None
+    return at, float(min(1.0, 2 * np.exp(-6 * statistic**2 / inflated)))
+
+
+def _split(values: Series) -> tuple[int, float]:
+    """Where both sides differ most by their ranks, and Pettitt's K there."""
+    count = len(values)
+    u = 2 * np.cumsum(_ranks(values))[:-1] - np.arange(1, count) * (count + 1)
+    u[: SHORTEST - 1] = u[count - SHORTEST :] = 0
+    at = int(np.argmax(np.abs(u)))
+    return at + 1, float(abs(u[at]))
 
 
 def _ranks(values: Series) -> Series:

@@ -9,7 +9,7 @@ from warpmeter.regressions.metrics import KERNEL, METRICS
 
 Sort = Literal["between_runs", "within_run"]
 What = Literal["came", "went", "slower"]
-SHOWN: Final = 3
+SHOWN: Final = 5
 """Kernels and differences that a sentence names; the rest it counts."""
 
 
