@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from warpmeter.alerts import SEVERITIES, Alert
+from warpmeter.quantity import quantity
 
 VERSION: Final = 1
 """Of the generic webhook's document: a field may be added without another, never renamed or taken away."""
@@ -110,7 +111,7 @@ def _of_alertmanager(notice: Notice, ends: float) -> dict[str, Any]:
 
 def told_value(alert: Alert) -> str:
     """What the rule measured, with its unit; '' where that is nothing."""
-    return "" if alert.value is None else f"{alert.value:.4g} {alert.unit}".rstrip()
+    return "" if alert.value is None else quantity(alert.value, alert.unit)
 
 
 def heading(notices: Sequence[Notice]) -> str:

@@ -33,15 +33,19 @@ REFUSALS: Final = 3
 """So many alerts in a row, each by itself, and it is not the alerts that are refused."""
 LATE_S: Final = 86_400.0
 """What has ended before it could be told of is told of within so long."""
+STORE_AWAY: Final = "store-away"
 JOIN_S: Final = 2.0
 Deliver = Callable[[Receiver, Sequence[Notice], float], Outcome]
 
 
 @dataclass
 class News:
-    """What the evaluation has said: what fires, and what began and ended since a receiver's thread last looked."""
+    """What the evaluation has said: what fires, and what began and ended since a receiver's thread last looked.
 
-    recalled: frozenset[str] = frozenset()
+    `recalled`: what fired at the begin; None where that is not known, for the store was away.
+    """
+
+    recalled: frozenset[str] | None = frozenset()
     firing: Mapping[str, Alert] = field(default_factory=dict)
     begun: dict[str, Alert] = field(default_factory=dict)
     ended: dict[str, Alert] = field(default_factory=dict)
@@ -155,7 +159,8 @@ class Way:
     def recall(self, firing: Sequence[Alert]) -> None:
         """What fires at the begin."""
         with self._lock:
-            self._news.recalled = frozenset(alert.alert_id for alert in firing)
+            known = all(alert.rule != STORE_AWAY for alert in firing)
+            self._news.recalled = frozenset(alert.alert_id for alert in firing) if known else None
 
     def turn(self, changed: Sequence[Alert], firing: Mapping[str, Alert]) -> None:
         """How things are now."""
@@ -201,7 +206,8 @@ class Way:
                 self._fresh = True
                 continue
             with self._lock:
-                missed = [each for name, each in known.items() if name not in self._news.recalled]
+                recalled = known.keys() if self._news.recalled is None else self._news.recalled
+                missed = [each for name, each in known.items() if name not in recalled]
                 self._news.ended = {each.alert.alert_id: _ended(each.alert) for each in missed} | self._news.ended
                 self._fresh = True
             return Account(self._receiver, self._address, known)

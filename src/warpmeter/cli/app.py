@@ -8,7 +8,20 @@ import typer
 
 from warpmeter import __version__
 from warpmeter.cli import common
-from warpmeter.cli.commands import analyze, ask, captures, counters, flame, letters, operate, profile, run, stacks, top
+from warpmeter.cli.commands import (
+    alerts,
+    analyze,
+    ask,
+    captures,
+    counters,
+    flame,
+    letters,
+    operate,
+    profile,
+    run,
+    stacks,
+    top,
+)
 
 app = typer.Typer(
     name="warpmeter",
@@ -72,6 +85,7 @@ app.command(
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )(profile.run)
 app.command(rich_help_panel="Profile")(profile.capture)
+app.add_typer(alerts.app, name="alerts", rich_help_panel="Ask")
 app.add_typer(captures.app, name="captures", rich_help_panel="Profile")
 app.add_typer(stacks.app, name="stacks", rich_help_panel="Profile")
 app.add_typer(letters.app, name="dead-letters", rich_help_panel="Operate")

@@ -1,7 +1,8 @@
 """Tab completion of values."""
 
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import typer
 
@@ -63,3 +64,48 @@ def top_sorts(ctx: typer.Context, incomplete: str) -> list[str]:
     tabs = [each for each in Place().tabs if each.name == ctx.params.get("tab", "hosts")]
     names = [column.name for each in tabs for column in each.columns]
     return [f"{dash}{name}" for name in names if name.startswith(incomplete.removeprefix("-"))]
+
+
+def rules(incomplete: str) -> list[str]:
+    """Built-in rules of alerts that start so."""
+    from warpmeter.alerts.rule import builtin
+
+    return [name for name in builtin() if name.startswith(incomplete)]
+
+
+def matchers(incomplete: str) -> list[str]:
+    """What a silence may say, of what starts so: rules, severities, and names of labels."""
+    from warpmeter.alerts import SEVERITIES
+
+    if incomplete.startswith("rule="):
+        return [f"rule={name}" for name in rules(incomplete.removeprefix("rule="))]
+    every = [*(f"severity={each}" for each in SEVERITIES), "rule=", "host=", "job_id=", "gpu=", "uuid="]
+    return [each for each in every if each.startswith(incomplete)]
+
+
+def receivers(incomplete: str) -> list[str]:
+    """Receivers of the settings that start so."""
+    from warpmeter.cli import common
+
+    with suppress(BaseException):  # what is wrong with them, the command says
+        return [each.name for each in common.settings().alerts.receivers if each.name.startswith(incomplete)]
+    return []
+
+
+def alerts(incomplete: str) -> list[str]:
+    """Open alerts that start so."""
+    return [name for name in _known("alerts_listed", "alert_id", state="open") if name.startswith(incomplete)]
+
+
+def silences(incomplete: str) -> list[str]:
+    """Silences that start so."""
+    return [name for name in _known("silences_listed", "silence_id") if name.startswith(incomplete)]
+
+
+def _known(query: str, column: str, **given: Any) -> list[str]:
+    """A column of a named query; nothing where the store does not answer."""
+    from warpmeter.cli import alerting, common
+
+    with suppress(BaseException):
+        return [str(row[column]) for row in alerting.rows(common.settings(), query, **given)]
+    return []
