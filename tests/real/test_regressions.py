@@ -1,4 +1,4 @@
-"""Jobs that got slower, on planted runs: what got worse, since when, and what changed with it; clean ones are not found.
+"""Jobs that got slower, on planted runs: what got worse, since when, and what changed with it; clean ones are none.
 
 `train` of ann got slower in its last two runs of ten, on another host, with another batch size and another kernel;
 `slides` of ann slows down in the middle of its one run; `steady` of bob, and a `train` of cid, do what they always did.

@@ -18,6 +18,7 @@ from warpmeter.cli.commands import (
     letters,
     operate,
     profile,
+    regressions,
     run,
     stacks,
     top,
@@ -60,7 +61,7 @@ def main(
 
 PANELS: Final[Mapping[str, Sequence[Callable[..., None]]]] = {
     "Run": (run.up, run.agent, run.ingest, run.schedule, run.web, run.engine),
-    "Ask": (ask.sql, ask.queries, ask.tail, top.top, analyze.analyze, flame.flame),
+    "Ask": (ask.sql, ask.queries, ask.tail, top.top, analyze.analyze, regressions.regressions, flame.flame),
     "Operate": (
         operate.status,
         operate.check,

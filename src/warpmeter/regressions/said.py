@@ -1,9 +1,9 @@
 """What a regression is, and how it is said: values alone."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from warpmeter.regressions.metrics import KERNEL, METRICS
 
@@ -108,6 +108,13 @@ class Regression:
         if self.differs:
             told += f". Not the same: {_some([each.text for each in self.differs])}"
         return told
+
+    def told(self) -> dict[str, Any]:
+        """As JSON takes it, times in ISO 8601, with its text."""
+        told = asdict(self)
+        told |= {name: getattr(self, name).isoformat() for name in ("since", "last_seen_at")}
+        told["metrics"] = [{**asdict(each), "change": each.change} for each in self.metrics]
+        return {"text": self.text, "change": self.change, **told}
 
 
 def _some(texts: Sequence[str]) -> str:
