@@ -22,7 +22,7 @@ from warpmeter.scheduler.alerts.notices import Notice, ordered, page
 from warpmeter.scheduler.alerts.outgoing import at_once, deliver, repeat_s
 from warpmeter.scheduler.alerts.told import Memory, Told
 from warpmeter.sending import Outcome, Refused, Sent, TryAgain
-from warpmeter.settings import Receiver
+from warpmeter.settings import Receiver, Settings
 
 MOST: Final = 20_000
 """Alerts that a receiver knows or is to know, at most: of more that fire at once the gravest are told."""
@@ -379,3 +379,9 @@ class Outlets:
         self.drop()
         with suppress(SQLAlchemyError):
             self._memory.close()
+
+
+def outlets(settings: Settings) -> Outlets:
+    """The receivers of the settings."""
+    address = settings.reports.page or settings.web.address
+    return Outlets(settings.alerts.receivers, Memory(settings.scheduler), address)
