@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS {{ local("report_events") }} {{ on_cluster }}
     `subject` String COMMENT 'the job, or empty' CODEC(ZSTD(1)),
     `period_start` DateTime64(3, 'UTC') CODEC(ZSTD(1)),
     `period_end` DateTime64(3, 'UTC') CODEC(ZSTD(1)),
-    `state` LowCardinality(String) COMMENT 'rendered, delivered, failed (tried again), gave_up, skipped' CODEC(ZSTD(1)),
+    `state` LowCardinality(String) COMMENT 'rendered, late (rows are awaited), queued, delivered, failed (tried again), gave_up, skipped' CODEC(ZSTD(1)),
     `target` LowCardinality(String) COMMENT 'empty: of the report as a whole' CODEC(ZSTD(1)),
     `attempt` UInt32 COMMENT 'of the delivery, from 1' CODEC(ZSTD(1)),
     `why` String COMMENT 'what went wrong and what to do' CODEC(ZSTD(1)),
@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS {{ local("report_events") }} {{ on_cluster }}
     `url` String COMMENT 'where it lies' CODEC(ZSTD(1)),
     `title` String CODEC(ZSTD(1)),
 {{ checks(["ts", "period_start", "period_end"], "report_id") }},
-    CONSTRAINT known_state CHECK state IN ('rendered', 'delivered', 'failed', 'gave_up', 'skipped')
+    CONSTRAINT known_state CHECK state IN ('rendered', 'late', 'queued', 'delivered', 'failed', 'gave_up', 'skipped')
 )
 ENGINE = {{ engine("MergeTree") }}
 PARTITION BY toYYYYMM(ts)

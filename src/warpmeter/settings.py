@@ -491,7 +491,8 @@ class Reports:
     `options`, the same for scheduler, page and command, `keep_days` long (0: for ever).
 
     A report is rendered `settle_s` after its period's end, and while rows of the period are still on their way at most
-    `late_s` after it. A delivery that fails is tried again for `give_up_s`. `page`: where people reach the page,
+    `late_s` after it. A delivery that fails is tried again after `retry_s`, then twice as
+    long each time up to an hour, for `give_up_s`. `page`: where people reach the page,
     for links, e.g. https://warpmeter.example. Prices are in `currency`; 0: not known, nothing is said of cost.
     """
 
@@ -500,6 +501,7 @@ class Reports:
     keep_days: float = 400.0
     settle_s: float = 300.0
     late_s: float = 6 * 3600.0
+    retry_s: float = 30.0
     give_up_s: float = 24 * 3600.0
     page: str = ""
     price_per_kwh: float = 0.0

@@ -153,3 +153,35 @@ def _put_remote(url: str, options: Mapping[str, str], place: str, files: list[Fi
         store.makedirs(path.rpartition("/")[0], exist_ok=True)
         store.pipe_file(path, file.data)
     return str(store.unstrip_protocol(final))
+
+
+class ReadError(Exception):
+    """A store cannot be read; the message says why."""
+
+
+def read(url: str, options: Mapping[str, str], path: str, timeout_s: float) -> bytes | None:
+    """A file that `put` has written, by its message's place and its name; None when there is none. Raises ReadError.
+
+    Whatever the path holds, it leads nowhere but below `url`.
+    """
+    below = "/".join(safe(step) for step in path.split("/"))
+    try:
+        return bounded(timeout_s, lambda: _read(url, options, below))
+    except Late as late:
+        raise ReadError(f"{named(url)} was not read within {timeout_s:g} s") from late
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
+    except Exception as error:  # every store has its own errors
+        why = getattr(error, "strerror", None) or type(error).__name__
+        raise ReadError(f"{named(url)} cannot be read: {why}") from error
+
+
+def _read(url: str, options: Mapping[str, str], below: str) -> bytes:
+    root = local(url)
+    if root is not None:
+        return (root / below).read_bytes()
+    import fsspec
+
+    store, base = fsspec.core.url_to_fs(url, **options)
+    found: bytes = store.cat_file(f"{str(base).rstrip('/')}/{below}")
+    return found

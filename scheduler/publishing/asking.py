@@ -1,0 +1,60 @@
+"""What publishing asks the store: which jobs ended, how far rows have landed, and what was said of reports before."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from warpmeter.reports.said import ReportEvent, of_row
+from warpmeter.scheduler.publishing.due import Ended
+from warpmeter.settings import ReportSchedule, Store
+from warpmeter.store import client
+
+MOST: Final = 1000
+"""Jobs at a time; the rest comes with the next question."""
+REMEMBERED_DAYS: Final = 62
+_LIMITS: Final = {"readonly": 1, "max_execution_time": 30}
+_COLUMNS: Final = (
+    "report_id, ts, schedule, report, subject, period_start, period_end, state, target, attempt, why, bytes, url, title"
+)
+_ENDED: Final = """
+SELECT job_id, started_at, ended_at FROM jobs
+WHERE state = 'ended' AND ended_at > {since:DateTime64(3, 'UTC')} AND ended_at <= {until:DateTime64(3, 'UTC')}
+{condition}
+ORDER BY ended_at LIMIT {most:UInt32}"""
+_USED: Final = """
+SELECT job_id FROM job_windows_1h WHERE job_id IN {jobs:Array(String)}
+GROUP BY job_id HAVING sum(gpu_seconds) / 3600 >= {hours:Float64}"""
+_LANDED: Final = """
+SELECT max(max_ts) FROM ingest_batches
+WHERE table IN ('gpu_samples', 'host_samples', 'job_events') AND inserted_at > now() - INTERVAL 2 DAY"""
+
+
+def ended(store: Store, schedule: ReportSchedule, since: datetime, until: datetime) -> Sequence[Ended]:
+    """Jobs that a schedule reports, which ended in that time. Raises ClickHouseError."""
+    condition = f"AND ({schedule.where}\n)" if schedule.where else ""
+    asked = {"since": since, "until": until, "most": MOST}
+    on = client(store)
+    rows = on.query(_ENDED.replace("{condition}", condition), asked, settings=dict(_LIMITS)).result_rows
+    found = [Ended(job, _utc(start), _utc(end)) for job, start, end in rows]
+    if not found or not schedule.min_gpu_hours:
+        return found
+    named = {"jobs": [each.job_id for each in found], "hours": schedule.min_gpu_hours}
+    large = {job for (job,) in on.query(_USED, named, settings=dict(_LIMITS)).result_rows}
+    return [each for each in found if each.job_id in large]
+
+
+def landed(store: Store) -> float:
+    """Until when rows have landed, in seconds since the epoch; 0 where there are none. Raises ClickHouseError."""
+    ((newest,),) = client(store).query(_LANDED, settings=dict(_LIMITS)).result_rows
+    return 0.0 if newest is None else _utc(newest).timestamp()
+
+
+def remembered(store: Store) -> Sequence[ReportEvent]:
+    """What was said of reports, as far as it has landed. Raises ClickHouseError."""
+    asked = f"SELECT {_COLUMNS} FROM report_events WHERE ts > now() - INTERVAL {REMEMBERED_DAYS} DAY ORDER BY ts"
+    found = client(store).query(asked, settings=dict(_LIMITS))
+    return [of_row(dict(zip(found.column_names, row, strict=True))) for row in found.result_rows]
+
+
+def _utc(at: datetime) -> datetime:
+    return at if at.tzinfo else at.replace(tzinfo=UTC)

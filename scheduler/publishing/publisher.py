@@ -1,0 +1,23 @@
+"""The publisher on the real broker, store and targets."""
+
+from functools import partial
+
+from warpmeter.reports.archive import Archive
+from warpmeter.scheduler.publishing import asking, making
+from warpmeter.scheduler.publishing.service import Ports, Publisher
+from warpmeter.scheduler.publishing.topic import ReportTopic
+from warpmeter.sending import send
+from warpmeter.settings import Settings
+
+
+def publishers(settings: Settings) -> tuple[Publisher, ...]:
+    """Of the settings' schedules; none without any. Raises KafkaException for options that are refused, ScheduleError."""
+    if not settings.reports.schedules:
+        return ()
+    store = settings.store
+    ports = Ports(
+        topic=ReportTopic(settings.kafka, partial(asking.remembered, store)), make=partial(making.in_child, settings),
+        kept=Archive(settings.reports).load, send=send, jobs=partial(asking.ended, store),
+        landed=partial(asking.landed, store),
+    )  # fmt: skip
+    return (Publisher(settings.reports, ports),)
