@@ -14,7 +14,9 @@ from confluent_kafka import KafkaException
 from warpmeter import bus, launch, log, retention, selfmetrics
 from warpmeter.captures.reading import Events, ReadingError
 from warpmeter.registry import RegistryError
+from warpmeter.scheduler.alerts.service import alarms
 from warpmeter.scheduler.analyst import Analyst
+from warpmeter.scheduler.publishing.publisher import publishers
 from warpmeter.scheduler.reading import Requests
 from warpmeter.scheduler.resolving import resolve
 from warpmeter.scheduler.saying import Voice
@@ -30,6 +32,7 @@ EXIT_FAILED: Final = 1
 def build(settings: Settings) -> Service:
     """The service on the real broker and store. Raises KafkaException for options that are refused, ScheduleError."""
     voice = Voice(settings.kafka)
+    watching = alarms(settings)
     ports = Ports(
         Requests(settings.kafka, settings.scheduler),
         Events(settings.kafka),
@@ -37,6 +40,7 @@ def build(settings: Settings) -> Service:
         partial(resolve, settings.store),
         Analyst(settings),
         Timetable(settings.scheduler, partial(kept, settings.store), voice.schedule),
+        beside=(*(() if watching is None else (watching,)), *publishers(settings)),
     )
     return Service(ports, settings.scheduler)
 

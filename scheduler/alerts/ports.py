@@ -66,18 +66,29 @@ class Triggers(Protocol):
         """No more; returns soon."""
 
 
-class Nobody:
-    """Receivers and triggers where there are none."""
+class _Nobody:
+    """Where there are none."""
 
     def recall(self, firing: Sequence[Alert]) -> None:
         """Nothing."""
-
-    def turn(self, now: float, changed: Sequence[Alert], firing: Sequence[Alert]) -> Sequence[Attached]:  # noqa: ARG002
-        """Nothing."""
-        return ()
 
     def drop(self) -> None:
         """Nothing."""
 
     def close(self) -> None:
         """Nothing."""
+
+
+class NoReceivers(_Nobody):
+    """Nobody is told."""
+
+    def turn(self, now: float, changed: Sequence[Alert], firing: Sequence[Alert]) -> None:
+        """Nothing."""
+
+
+class NoTriggers(_Nobody):
+    """Nothing is set going."""
+
+    def turn(self, now: float, changed: Sequence[Alert], firing: Sequence[Alert]) -> Sequence[Attached]:  # noqa: ARG002
+        """Nothing."""
+        return ()

@@ -122,11 +122,15 @@ def _labels(given: AlertRule) -> dict[str, str]:
 
 
 def _timed(rule: Rule, given: AlertRule) -> Rule:
-    for name in ("for_s", "keep_s", "every_s"):
-        seconds = getattr(given, name)
-        if seconds is None:
-            continue
-        if not 0 <= seconds <= LONGEST_S:
-            raise RuleError(f"{rule.name}: {name} = {seconds:g} must lie between 0 and {LONGEST_S:g} s, a week")
-        rule = replace(rule, **{name: float(seconds)})
-    return rule
+    for_s, keep_s, every_s = (
+        _seconds(rule, name, getattr(given, name), getattr(rule, name)) for name in ("for_s", "keep_s", "every_s")
+    )
+    return replace(rule, for_s=for_s, keep_s=keep_s, every_s=every_s)
+
+
+def _seconds(rule: Rule, name: str, given: float | None, otherwise: float) -> float:
+    if given is None:
+        return otherwise
+    if not 0 <= given <= LONGEST_S:
+        raise RuleError(f"{rule.name}: {name} = {given:g} must lie between 0 and {LONGEST_S:g} s, a week")
+    return float(given)

@@ -7,6 +7,7 @@ about in plain words, then in a line each
     -- for: 120                   seconds in which the condition must hold, at each evaluation, before it fires
     -- keep: 300                  seconds without the condition before it is resolved
     -- every: 300                 seconds between evaluations; without it, at each one
+    -- asked: first               before all others, which are not asked while it has a row; or always: nevertheless
     -- unit: °C                   of the value, as the metric table names units
     -- summary: GPU {gpu} of {host} is at {value}
     -- do: what to do about it
@@ -23,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import Final, cast
+from typing import Final
 
 from warpmeter.alerts.alert import SEVERITIES, Severity
 
@@ -32,7 +33,7 @@ NAMED: Final = re.compile(r"\{(\w+)\}")
 """What a summary names."""
 _USE: Final = re.compile(r"\{(\w+):\s*([^{}]+)\}")
 _PARAMETER: Final = re.compile(r"-- @(\w+)\s+(\S+)\s+(.+)")
-_KEY: Final = re.compile(r"-- (severity|for|keep|every|unit|summary|do):\s*(.*)")
+_KEY: Final = re.compile(r"-- (severity|for|keep|every|asked|unit|summary|do):\s*(.*)")
 NOW: Final = "now"
 OWN: Final = ("store-away", "rule-broken")
 """Rules without SQL: the evaluation tells these of itself."""
@@ -57,7 +58,8 @@ class Rule:
     """One rule. `sql` is empty for those that the evaluation tells of itself (OWN).
 
     The condition must hold `for_s` before it fires, and be gone for `keep_s` before it is resolved; `every_s` 0: asked
-    at each evaluation. `labels`: the rule's own, put on each of its alerts. `builtin`: shipped with warpmeter.
+    at each evaluation. `labels`: the rule's own, put on each of its alerts. `builtin`: shipped with warpmeter. While a
+    rule with `gate` has a subject, what others would read is old: only those with `always` are asked.
     """
 
     name: str
@@ -73,6 +75,8 @@ class Rule:
     labels: Mapping[str, str] = field(default_factory=dict)
     parameters: tuple[Parameter, ...] = ()
     builtin: bool = False
+    gate: bool = False
+    always: bool = False
 
     def values(self) -> dict[str, str]:
         """Its parameters, by name."""
@@ -99,6 +103,7 @@ def parse(name: str, text: str) -> Rule:
     return Rule(
         name=name, meaning=" ".join(words), severity=_severity(name, keys["severity"]), sql=sql,
         summary=keys["summary"], description=keys["do"], unit=keys.get("unit", ""), builtin=True,
+        gate=keys.get("asked") == "first", always=keys.get("asked") == "always",
         for_s=_seconds(name, keys, "for"), keep_s=_seconds(name, keys, "keep"), every_s=_seconds(name, keys, "every"),
         parameters=tuple(Parameter(match[1], types[match[1]], match[2], match[3]) for match in told),
     )  # fmt: skip
@@ -112,7 +117,7 @@ def asked(sql: str) -> dict[str, str]:
 def _severity(name: str, text: str) -> Severity:
     if text not in SEVERITIES:
         raise RuleError(f"rule {name}: severity {text!r} is none; there are {', '.join(SEVERITIES)}")
-    return cast(Severity, text)
+    return text
 
 
 def _seconds(name: str, keys: Mapping[str, str], key: str) -> float:

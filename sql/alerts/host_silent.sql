@@ -1,0 +1,26 @@
+-- Nobody says anything of a host that was there: it is down, its agent ended, or its network is cut. Hosts that have been silent for longer than `forget_days` are taken for gone by intent.
+-- severity: critical
+-- for: 0
+-- keep: 60
+-- unit: s
+-- summary: Host {host} has said nothing for {value} (since {seen_at})
+-- do: Is the host up (ping, its console)? If it is, look at the agent there: `systemctl status warpmeter-agent`, `warpmeter doctor`.
+-- @silent_s 60  seconds without a word, or six of the host's periods where these are longer
+-- @forget_days 7  days after which a silent host is no more alerted of
+SELECT
+    host,
+    dateDiff('millisecond', seen_at, {now:DateTime64(3, 'UTC')}) / 1000 AS value,
+    seen_at
+FROM
+(
+    SELECT host, max(at) AS seen_at, max(period_s) AS period_s
+    FROM
+    (
+        SELECT host, max(host_last.last_at) AS at, argMaxMerge(latest).period_ms / 1000 AS period_s FROM host_last GROUP BY host
+        UNION ALL
+        SELECT host, max(gpu_last.last_at) AS at, 0 AS period_s FROM gpu_last GROUP BY host
+    )
+    GROUP BY host
+)
+WHERE value > greatest({silent_s:Float64}, 6 * period_s) AND value < {forget_days:UInt32} * 86400
+ORDER BY host
