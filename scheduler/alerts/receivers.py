@@ -242,6 +242,8 @@ class Way:
             due = [each for each in account.due(now) if self._held.get(each.key, 0.0) <= now]
             selfmetrics.gauge("warpmeter_alert_notices_owed").labels(self._name).set(len(due))
             if not due:
+                self._alone = False
+                self._held = {key: until for key, until in self._held.items() if until > now}
                 return 0.0
             if (rest_s := self._not_before - time.monotonic()) > 0:
                 return rest_s
@@ -286,8 +288,6 @@ class Way:
         self._forget(self._news.ended, gone)
         if new := [each for each in batch if each.number == 1 or each.state == "resolved"]:
             self._log.info("told of alerts", receiver=self._name, alerts=len(new), first=new[0].key, note=outcome.note)
-        self._held = {key: until for key, until in self._held.items() if until > time.time()}
-        self._alone = self._alone and bool(self._held)
 
     def _refused(self, notice: Notice, why: str) -> float:
         """One that takes not this alert is told of the others; one that takes none is left alone for a while."""

@@ -7,6 +7,7 @@ more.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from threading import Lock
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -24,6 +25,7 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.engine import Engine
+from sqlalchemy.schema import CreateTable
 
 from warpmeter.alerts import Alert, AlertRow
 from warpmeter.settings import Scheduler
@@ -54,18 +56,23 @@ class Memory:
     def __init__(self, settings: Scheduler) -> None:
         self._settings = settings
         self._engine: Engine | None = None
+        self._lock = Lock()
 
     def _connected(self) -> Engine:
-        if self._engine is None:
-            url = self._settings.jobs_url
-            if not url:
-                self._settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-                url = f"sqlite:///{self._settings.data / 'alerts.sqlite'}"
-            patience = {"timeout": WAIT_S} if url.startswith("sqlite") else {}
-            engine = create_engine(url, connect_args=patience)
-            _TABLE.metadata.create_all(engine)
-            self._engine = engine
-        return self._engine
+        with self._lock:
+            if self._engine is None:
+                self._engine = self._opened()
+            return self._engine
+
+    def _opened(self) -> Engine:
+        url = self._settings.jobs_url
+        if not url:
+            self._settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+            url = f"sqlite:///{self._settings.data / 'alerts.sqlite'}"
+        engine = create_engine(url, connect_args={"timeout": WAIT_S} if url.startswith("sqlite") else {})
+        with engine.begin() as connection:
+            connection.execute(CreateTable(_TABLE, if_not_exists=True))
+        return engine
 
     def of(self, receiver: str) -> dict[str, Told]:
         """All that a receiver knows, by alert."""
@@ -91,9 +98,10 @@ class Memory:
 
     def close(self) -> None:
         """Let go of it."""
-        if self._engine is not None:
-            self._engine.dispose()
-            self._engine = None
+        with self._lock:
+            if self._engine is not None:
+                self._engine.dispose()
+                self._engine = None
 
 
 def _alert(data: bytes) -> Alert | None:

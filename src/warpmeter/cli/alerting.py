@@ -154,7 +154,7 @@ def show_silences(settings: Settings, as_json: bool) -> None:
 
 def show_receivers(settings: Settings, as_json: bool) -> None:
     """Who is told, as the settings have it; secrets are not shown."""
-    found = [
+    found: list[dict[str, Any]] = [
         {"name": each.name, "kind": each.kind, "routes": list(map(dict, each.routes)),
          "send_resolved": each.send_resolved, "to": _whither(each)}
         for each in settings.alerts.receivers
