@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException
 from warpmeter import bus, launch, log, retention, selfmetrics
 from warpmeter.captures.reading import Events, ReadingError
 from warpmeter.registry import RegistryError
+from warpmeter.scheduler.alerts.receivers import outlets
 from warpmeter.scheduler.alerts.service import alarms
 from warpmeter.scheduler.analyst import Analyst
 from warpmeter.scheduler.publishing.publisher import publishers
@@ -32,7 +33,7 @@ EXIT_FAILED: Final = 1
 def build(settings: Settings) -> Service:
     """The service on the real broker and store. Raises KafkaException for options that are refused, ScheduleError."""
     voice = Voice(settings.kafka)
-    watching = alarms(settings)
+    watching = alarms(settings, outlets)
     ports = Ports(
         Requests(settings.kafka, settings.scheduler),
         Events(settings.kafka),
