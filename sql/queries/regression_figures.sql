@@ -3,7 +3,7 @@
 -- @since -7d  start of the window
 -- @until now  end of the window
 -- @past -35d  no run that began before
--- @name ''  of jobs of this name alone
+-- @job ''  of jobs of this name alone
 -- @user ''  of this user alone
 -- @job_id ''  of jobs of the same user and name as this one alone
 WITH
@@ -14,7 +14,7 @@ WITH
             jobs.last_seen_at >= {since:DateTime('UTC')} AND ({job_id:String} = '' OR jobs.job_id = {job_id:String}) AS asked
         FROM jobs
         WHERE jobs.started_at >= {past:DateTime('UTC')} AND jobs.started_at < {until:DateTime('UTC')} AND jobs.name != ''
-            AND ({name:String} = '' OR jobs.name = {name:String})
+            AND ({job:String} = '' OR jobs.name = {job:String})
             AND ({user:String} = '' OR jobs.user = {user:String})
     ),
     runs AS

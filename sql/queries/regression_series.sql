@@ -7,7 +7,7 @@
 -- @step_s 300  length of a step, in whole windows
 -- @shortest_s 0  of runs that were there for so long at the least
 -- @longest_s 43200  and at the most
--- @name ''  of jobs of this name alone
+-- @job ''  of jobs of this name alone
 -- @user ''  of this user alone
 -- @job_id ''  of this job alone
 WITH runs AS
@@ -15,7 +15,7 @@ WITH runs AS
     SELECT jobs.job_id AS job_id
     FROM jobs
     WHERE jobs.last_seen_at >= {since:DateTime('UTC')} AND jobs.started_at < {until:DateTime('UTC')} AND jobs.name != ''
-        AND ({name:String} = '' OR jobs.name = {name:String})
+        AND ({job:String} = '' OR jobs.name = {job:String})
         AND ({user:String} = '' OR jobs.user = {user:String})
         AND ({job_id:String} = '' OR jobs.job_id = {job_id:String})
         AND dateDiff('second', greatest(jobs.started_at, {since:DateTime('UTC')}), least(jobs.last_seen_at, {until:DateTime('UTC')}))

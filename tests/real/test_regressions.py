@@ -4,6 +4,7 @@
 `slides` of ann slows down in the middle of its one run; `steady` of bob, and a `train` of cid, do what they always did.
 """
 
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,10 +15,13 @@ import pytest
 
 from tests import captures, tables
 from tests.tables import land, row, token
+from tests.web import visitor
 from warpmeter import landing, queries, regressions
+from warpmeter.alerts.rule import builtin
+from warpmeter.cli import regressing
 from warpmeter.landing import Process
 from warpmeter.regressions import Asked, Regression
-from warpmeter.settings import Store
+from warpmeter.settings import Settings, Store
 from warpmeter.store import Client
 
 pytestmark = pytest.mark.long
@@ -183,3 +187,38 @@ def test_a_window_before_it_and_other_names_have_none(known: Client, noon: datet
     assert found.job_id == "train-ann-8"
     with pytest.raises(queries.QueryError, match="empty"):
         regressions.found(known, Asked(since="now", until="-1h"))
+
+
+def test_command_and_api_say_what_was_found(known: Client, embedded: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    settings, asked = Settings(store=Store(dsn=embedded.dsn, database="shared")), Asked(name="train")
+    said = [each.told() for each in regressions.found(known, asked)]
+    regressing.show(settings, asked, as_json=True)
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(said))
+    regressing.show(settings, asked, as_json=False)
+    table = capsys.readouterr().out
+    assert all(word in table for word in ("train-ann-9", "8 runs before", "step 499 ms", "--batch 128", "layer_norm"))
+    site = visitor(settings)
+    answer = site.get("/api/v1/regressions", params={"name": "train"})
+    assert (answer.status_code, answer.json()["data"]) == (200, json.loads(json.dumps(said)))
+    assert site.get("/api/v1/regressions", params={"since": "whenever"}).status_code == 422
+
+
+def alerted(client: Client, at: datetime) -> list[dict[str, Any]]:
+    """What the built-in rule says at a moment."""
+    rule = builtin()["job-slower-than-runs"]
+    result = client.query(rule.sql, parameters={**rule.values(), "now": f"{at:%Y-%m-%d %H:%M:%S}.000"})
+    return list(result.named_results())
+
+
+def test_the_built_in_rule_begins_with_each_run_that_is_slow(known: Client, noon: datetime) -> None:
+    for number in SLOW:
+        (fired,) = alerted(known, noon - timedelta(days=RUNS - number) + timedelta(minutes=100))
+        assert (fired["job_id"], fired["job"], fired["user"]) == (f"train-ann-{number}", "train", "ann")
+        assert (fired["starts"], fired["metric"], fired["runs"]) == (1, "step", number)
+        assert fired["value"] == pytest.approx(0.3, abs=0.03)
+
+
+def test_the_built_in_rule_says_nothing_of_clean_runs(known: Client, noon: datetime) -> None:
+    for back in range(3, RUNS - 4):
+        for minute in (45, 100, 160):
+            assert alerted(known, noon - timedelta(days=back) + timedelta(minutes=minute)) == []

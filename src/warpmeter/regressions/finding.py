@@ -52,7 +52,7 @@ def found(store: Client | Ask, asked: Asked = Asked()) -> list[Regression]:
     if since >= until:
         raise queries.QueryError(f"the window is empty: it begins {since} and ends {until}", "since")
     past = datetime.fromisoformat(since) - PAST
-    subject = {"name": asked.name, "user": asked.user, "job_id": asked.job_id}
+    subject = {"job": asked.name, "user": asked.user, "job_id": asked.job_id}
     window = {"since": since, "until": until, **subject}
     given = {**window, "past": f"{past:%Y-%m-%d %H:%M:%S}"}
     runs = read(*(ask(name, given) for name in ("regression_runs", "regression_figures", "regression_kernels")))
