@@ -21,6 +21,7 @@ from warpmeter.cli.commands import (
     regressions,
     run,
     stacks,
+    stores,
     top,
 )
 
@@ -90,4 +91,5 @@ app.add_typer(alerts.app, name="alerts", rich_help_panel="Ask")
 app.add_typer(captures.app, name="captures", rich_help_panel="Profile")
 app.add_typer(stacks.app, name="stacks", rich_help_panel="Profile")
 app.add_typer(letters.app, name="dead-letters", rich_help_panel="Operate")
+app.add_typer(stores.app, name="store", rich_help_panel="Operate")
 app.add_typer(counters.app, name="counters", rich_help_panel="Operate")

@@ -4,11 +4,13 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from warpmeter import queries, store
 from warpmeter.cli.common import err, out, print_json, print_table
+from warpmeter.lexer import Lexeme, LexError, Token, lexemes
 from warpmeter.settings import Settings
 
 CHUNK: Final = 1 << 20
@@ -38,12 +40,43 @@ def statement(text: str | None, file: Path | None) -> str:
     return text
 
 
+def one(sql: str) -> str:
+    """The one statement of a text, without its semicolon.
+
+    Raises ValueError where it is none or several (the engine in this process would run them all, whatever the first one
+    is), and where it would write or read a file in the engine's place.
+    """
+    text = sql.encode()
+    try:
+        tokens = list(lexemes(text))
+    except LexError as error:
+        raise ValueError(str(error)) from error
+    while tokens and _is_semicolon(tokens[-1]):
+        tokens.pop()
+    if not tokens:
+        raise ValueError("there is no statement")
+    if tokens[0].is_word("INSERT"):  # its data may be anything
+        return sql.strip().rstrip(";")
+    if any(map(_is_semicolon, tokens)):
+        raise ValueError("there are several statements: run them one at a time")
+    for first, second in pairwise(tokens):
+        if first.is_word("INTO") and second.is_word("OUTFILE"):
+            raise ValueError("INTO OUTFILE would write where the engine runs: write `… --format CSV > file` instead")
+    return text[tokens[0].start : tokens[-1].end].decode()
+
+
+def _is_semicolon(lexeme: Lexeme) -> bool:
+    return lexeme.token is Token.SYMBOL and lexeme.text == ";"
+
+
 def run(settings: Settings, sql: str, chosen: str | None, values: Mapping[str, str]) -> None:
     """Run one statement and stream its result to stdout.
 
-    `chosen`: a ClickHouse output format; a text table by default. Raises ClickHouseError as the store says it.
+    `chosen`: a ClickHouse output format; a text table by default. Raises ValueError where it is none or several, and
+    ClickHouseError as the store says it.
     """
-    client, text = store.connect(settings.store), sql.strip().rstrip(";")
+    text = one(sql)
+    client = store.connect(settings.store)
     if not READS.match(text):
         client.command(text, parameters=dict(values) or None)
         return
