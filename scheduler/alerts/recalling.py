@@ -6,7 +6,7 @@ store has the rest. Of both together the latest row of each alert holds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, cast
 
@@ -120,6 +120,44 @@ class Kept:
     def close(self) -> None:
         """See `Memory`."""
         self._words.close()
+
+
+@dataclass
+class InMemory:
+    """The same in this process: what was published and said, which outlives one watch and the next."""
+
+    rows: list[Alert] = field(default_factory=list)
+    words: list[Word] = field(default_factory=list)
+    _heard: int = 0
+
+    def published(self, now: float, still: Callable[[], bool]) -> list[Alert]:  # noqa: ARG002 - the port's
+        """See `Memory`."""
+        return list(self.rows)
+
+    def said(self, now: float, still: Callable[[], bool]) -> list[Word]:  # noqa: ARG002 - the port's
+        """See `Memory`."""
+        self._heard = len(self.words)
+        return list(self.words)
+
+    def heard(self) -> list[Word]:
+        """See `Memory`."""
+        found, self._heard = self.words[self._heard :], len(self.words)
+        return found
+
+    def stored(self, now: float, flap_s: float) -> Stored:  # noqa: ARG002 - the port's
+        """See `Memory`."""
+        return Stored([], [])
+
+    def publish(self, alerts: Sequence[Alert]) -> bool:
+        """See `Memory`."""
+        self.rows += alerts
+        return True
+
+    def stop(self) -> None:
+        """See `Memory`."""
+
+    def close(self) -> None:
+        """See `Memory`."""
 
 
 def alert(row: Mapping[str, Any]) -> Alert:
