@@ -46,6 +46,7 @@ def parse(arguments: Sequence[str]) -> tuple[Fleet, Pace, bool]:
     add("--interval", type=seconds, default=1.0, metavar="TIME", help="what one sample stands for, default 1s")
     add("--seed", type=int, default=7, metavar="N", help="another seed is another fleet")
     add("--faults-per-hour", type=float, default=6.0, metavar="N", help="over the whole fleet, default 6")
+    add("--healthy", action="store_true", help="nothing goes wrong, and no job leaves idle what it holds")
     add("--backfill", type=seconds, default=0.0, metavar="TIME", help="history to send first, e.g. 6h")
     add("--speedup", type=float, default=0.0, metavar="X", help="pace of the history; 0, the default, is full speed")
     add("--max-rate", type=float, default=0.0, metavar="ROWS", help="rows a second at most, of all topics")
@@ -54,7 +55,7 @@ def parse(arguments: Sequence[str]) -> tuple[Fleet, Pace, bool]:
     add("--dry-run", action="store_true", help="send nothing; show the speed")
     given = parser.parse_args(arguments)
     try:
-        fleet = Fleet(given.hosts, given.gpus, given.interval, given.seed, given.faults_per_hour)
+        fleet = Fleet(given.hosts, given.gpus, given.interval, given.seed, given.faults_per_hour, healthy=given.healthy)
         pace = Pace(given.backfill, given.speedup, given.max_rate, given.duration, given.resume)
     except ValueError as error:
         parser.error(str(error))

@@ -73,7 +73,7 @@ class Faults:
         return [first + int(gpu) for gpu in np.flatnonzero(self.unread[first : first + self._fleet.gpus])]
 
     def _gap_s(self) -> float:
-        rate = self._fleet.faults_per_hour
+        rate = 0.0 if self._fleet.healthy else self._fleet.faults_per_hour
         return float(3600 / rate * self._rng.uniform(0.7, 1.3)) if rate else float("inf")
 
     def _begin(self, now: float) -> Fault:

@@ -20,7 +20,8 @@ GROUPS: Final = (1, 2, 4, 8, 16, 32, 64, 128)  # hosts of one training job
 class Fleet:
     """The size and the pace of a fleet; the same `seed` and start give the same bytes.
 
-    `interval_s`: what one sample stands for. `faults_per_hour`: over the whole fleet, of all kinds.
+    `interval_s`: what one sample stands for. `faults_per_hour`: over the whole fleet, of all kinds. `healthy`: nothing
+    goes wrong, no job leaves idle what it holds, and each runs as those of its name and user did before.
     Raises ValueError for sizes that make no fleet.
     """
 
@@ -30,6 +31,7 @@ class Fleet:
     seed: int = 7
     faults_per_hour: float = 6.0
     name: str = "gpu"
+    healthy: bool = False
 
     def __post_init__(self) -> None:
         if self.hosts < 1 or not 1 <= self.gpus <= 64 or self.interval_s < 0.1 or self.faults_per_hour < 0:

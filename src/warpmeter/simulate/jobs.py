@@ -4,6 +4,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
+from zlib import crc32
 
 import numpy as np
 
@@ -124,6 +125,12 @@ _MIX: Final[Mapping[Pool, Mapping[Kind, float]]] = {
     "serve": {"infer": 0.5, "finetune": 0.28, "hold": 0.1, "none": 0.12},
     "interactive": {"notebook": 0.4, "debug": 0.2, "hold": 0.12, "none": 0.28},
 }
+_HEALTHY: Final[Mapping[Pool, Mapping[Kind, float]]] = {
+    "train": {"train": 0.95, "none": 0.05},
+    "serve": {"infer": 0.58, "finetune": 0.3, "none": 0.12},
+    "interactive": {"finetune": 0.5, "debug": 0.22, "none": 0.28},
+}
+"""Without those that hold GPUs and do not use them."""
 _USERS: Final = ("amara", "chen", "dmitri", "elif", "farah", "goran", "hana", "ines", "jonas", "kofi", "lena", "mateo")
 _ACCOUNTS: Final = ("foundation", "vision", "biology", "climate", "speech")
 _TREES: Final = {
@@ -218,11 +225,11 @@ class Queue:
     def _first_kind(self, slot: Slot) -> Kind:
         """A job over several hosts and one that holds idle GPUs are there from the first minute."""
         if slot.index == len(self.slots) - 1:
-            return "hold"
+            return "finetune" if self.fleet.healthy else "hold"
         return "train" if slot.index == 0 and slot.pool == "train" else self._kind(slot)
 
     def _kind(self, slot: Slot) -> Kind:
-        mix = _MIX[slot.pool]
+        mix = (_HEALTHY if self.fleet.healthy else _MIX)[slot.pool]
         return list(mix)[int(self._rng.choice(len(mix), p=list(mix.values())))]
 
     def _fill(self, slot: Slot, now: float, kind: Kind, running: bool = False) -> Job | None:
@@ -244,20 +251,24 @@ class Queue:
         self._number += int(rng.integers(1, 9))
         name, command = work.names[int(rng.integers(len(work.names)))]
         slurm = work.scheduler == "slurm"
+        user = _USERS[int(rng.integers(len(_USERS)))] if slurm else "serving"
         return Job(
             job_id=str(self._number) if slurm else f"serving/{name}-{self._number}",
             kind=kind,
             name=name,
             command=command,
-            user=_USERS[int(rng.integers(len(_USERS)))] if slurm else "serving",
+            user=user,
             scheduler=work.scheduler,
             tree_id=_TREES[work.scheduler],
             labels=self._labels(slot, slurm),
             slot=slot,
             started_at=started_at,
             ends_at=ends_at,
-            profile=profile(kind, rng),
+            profile=profile(kind, self._as_before(name, user) if self.fleet.healthy else rng),
         )
+
+    def _as_before(self, name: str, user: str) -> np.random.Generator:
+        return np.random.default_rng([self.fleet.seed, crc32(f"{name} {user}".encode())])
 
     def _labels(self, slot: Slot, slurm: bool) -> dict[str, str]:
         if not slurm:
