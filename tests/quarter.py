@@ -138,7 +138,7 @@ def _util(week: int, hour: int, host: int, gpu: int, held: list[str]) -> int:
 
 
 def _events(quarter: Quarter, kind: str, week: int, hour: int, stamp: Row) -> None:
-    first, last = {"train": (0, WEEK_HOURS), "eval": (24, 96), "stray": (48, 72)}[kind]
+    first, last = {"train": (0, WEEK_HOURS - 1), "eval": (24, 96), "stray": (48, 72)}[kind]
     if not first <= hour <= last or (kind == "stray" and week % 2):
         return
     user, labels = OWNERS[kind]

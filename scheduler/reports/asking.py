@@ -71,7 +71,7 @@ class Asker:
         found: dict[str, Value] = {}
         for parameter in query.parameters:
             where = given if parameter.name in given else self.common
-            value = where[parameter.name] if parameter.name in where else parameter.default
+            value = where.get(parameter.name, parameter.default)
             found[parameter.name] = f"{value:%Y-%m-%d %H:%M:%S}" if isinstance(value, datetime) else value
         return found
 

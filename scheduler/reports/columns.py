@@ -1,4 +1,4 @@
-"""What columns of reports are called on a page, and how their values are written there: by the name, which ends in the unit."""
+"""What columns are called on a page and how values are written there: by the name, which ends in the unit."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -80,8 +80,13 @@ def said(column: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
-        return value[:16] if column.endswith(("_at", "_from", "_until")) else value
+        return _time(value) if column.endswith("_at") else value
     return _how(column)(value) if isinstance(value, int | float) else str(value)
+
+
+def _time(value: str) -> str:
+    """To the minute; a midnight is a day."""
+    return value[:10] if value[10:19] == " 00:00:00" else value[:16]
 
 
 def _how(column: str) -> Callable[[float], str]:

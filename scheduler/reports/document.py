@@ -18,11 +18,15 @@ class Figure:
 
 @dataclass(frozen=True)
 class Shown:
-    """A table on the page: these of its columns that it has, and so many rows; the files have all."""
+    """A table on the page: these of its columns that it has, and so many rows; the files have all.
+
+    `first`: what its first column is called, where that is not by its name.
+    """
 
     table: Table
     columns: tuple[str, ...]
     most: int = 20
+    first: str = ""
 
 
 @dataclass(frozen=True)

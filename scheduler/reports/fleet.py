@@ -1,8 +1,8 @@
-"""The report fleet-weekly: who had the GPUs, what was made of them, what it cost, what is idle or fails, and the trend."""
+"""The report fleet-weekly: who had the GPUs, what was made of them, what it cost, what is idle or fails, the trend."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from warpmeter.analysis.words import count, digits, percent
 from warpmeter.scheduler.reports import figures
@@ -11,11 +11,12 @@ from warpmeter.scheduler.reports.columns import NOT_TOLD
 from warpmeter.scheduler.reports.document import Document, Figure, Section, Shown, Tile, priced
 from warpmeter.scheduler.reports.figures import Series
 from warpmeter.scheduler.reports.kinds import Asked, Finding, Period, Price, Table
+from warpmeter.scheduler.reports.telling import Row, day_of, hours, money, rows, share, unpriced, when, worst_first
 
 PERIODS_BEFORE: Final = 12
 """Periods before this one that the trend shows, as long as it."""
 MUCH_WASTE, MUCH_UNMEASURED, MUCH_CHANGE = 0.1, 0.01, 0.1
-"""Shares from which a finding is made: of allocated hours wasted, of hours not measured, of a change to the period before."""
+"""What makes a finding: shares of allocated hours wasted, of hours not measured, of change to the period before."""
 COSTS: Final = ("energy_cost", "allocated_cost", "wasted_cost")
 OWNERS: Final = ("name", "jobs", "allocated_gpu_hours", "used_gpu_hours", "wasted_gpu_hours", "wasted_share", "gpu_util",
                  "sm_active", "energy_kwh", *COSTS)  # fmt: skip
@@ -24,22 +25,22 @@ JOBS: Final = ("job_id", "name", "user", "team", "gpus", "allocated_gpu_hours", 
 TREND: Final = ("starts_at", "jobs", "available_gpu_hours", "allocated_gpu_hours", "used_gpu_hours", "wasted_gpu_hours",
                 "wasted_share", "gpu_util", "sm_active", "energy_kwh", *COSTS)  # fmt: skip
 
-Row = Mapping[str, Any]
-
 
 def document(asker: Asker, asked: Asked, period: Period) -> Document:
     """The whole report; one that says so where nothing was measured."""
     tables = {table.name: priced(table, asked.price) for table in _ask(asker, period)}
     totals = rows(tables["totals"])[0]
-    title = f"Fleet report: {_when(period)}"
+    title = f"Fleet report: {when(period)}"
     if not totals["gpus"]:
         return _empty(title, period, tables)
     return Document(
         title=title,
-        subtitle=f"{period}. {count(totals['hosts'], 'host')}, {count(totals['gpus'], 'GPU')}, {count(totals['jobs'], 'job')}.",
+        subtitle=f"{period}. "
+        + ", ".join(count(totals[f"{each}s"], each.replace("gpu", "GPU")) for each in _KINDS)
+        + ".",
         summary=_summary(totals, asked.price),
         tiles=tuple(_tiles(totals, asked.price)),
-        findings=tuple(sorted(_findings(tables, totals, period), key=lambda found: _ORDER.index(found.severity))),
+        findings=worst_first(_findings(tables, totals, period)),
         sections=tuple(_sections(tables)),
         notes=tuple(_notes(totals, asked.price, tables)),
         more_tables=(tables["totals"],),
@@ -47,12 +48,7 @@ def document(asker: Asker, asked: Asked, period: Period) -> Document:
     )
 
 
-_ORDER: Final = ("critical", "warning", "info")
-
-
-def rows(table: Table) -> list[Row]:
-    """The table's rows by column."""
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+_KINDS: Final = ("host", "gpu", "job")
 
 
 def _ask(asker: Asker, period: Period) -> Iterator[Table]:
@@ -82,21 +78,6 @@ def _empty(title: str, period: Period, tables: Mapping[str, Table]) -> Document:
     )  # fmt: skip
 
 
-def _when(period: Period) -> str:
-    if (period.end - period.start) % timedelta(days=1):
-        return str(period)
-    last = period.end - timedelta(days=1)
-    year, week, day = period.start.isocalendar()
-    if day == 1 and period.end - period.start == timedelta(weeks=1) and period.start.hour == 0:
-        return f"week {week} of {year} ({period.start:%-d %b} to {last:%-d %b %Y})"
-    return f"{period.start:%-d %b %Y} to {last:%-d %b %Y}"
-
-
-def hours(value: float) -> str:
-    """`1,234 GPU h`."""
-    return f"{digits(value)} GPU h"
-
-
 def _summary(totals: Row, price: Price) -> str:
     said = (
         f"Of {hours(totals['available_gpu_hours'])} available, jobs held {hours(totals['allocated_gpu_hours'])} "
@@ -105,16 +86,12 @@ def _summary(totals: Row, price: Price) -> str:
     if totals["allocated_gpu_hours"]:
         said += f"; of these {hours(totals['wasted_gpu_hours'])} ({percent(totals['wasted_share'])}) were idle"
         if price.per_gpu_hour is not None:
-            said += f", worth {_money(totals['wasted_cost'], price)}"
+            said += f", worth {money(totals['wasted_cost'], price)}"
     if totals["energy_kwh"] is not None:
         said += f". GPUs drew {digits(totals['energy_kwh'])} kWh"
         if price.per_kwh is not None:
-            said += f", which cost {_money(totals['energy_cost'], price)}"
+            said += f", which cost {money(totals['energy_cost'], price)}"
     return said + "."
-
-
-def _money(value: float, price: Price) -> str:
-    return f"{value:,.2f} {price.currency}"
 
 
 def _tiles(totals: Row, price: Price) -> Iterator[Tile]:
@@ -122,35 +99,31 @@ def _tiles(totals: Row, price: Price) -> Iterator[Tile]:
     yield Tile(
         "Allocated", hours(totals["allocated_gpu_hours"]), f"{percent(totals['allocated_share'] or 0)} of available"
     )
-    share = f"{percent(totals['wasted_share'])} of allocated" if totals["wasted_share"] is not None else ""
+    wasted = f"{percent(totals['wasted_share'])} of allocated" if totals["wasted_share"] is not None else ""
     yield Tile("Used", hours(totals["used_gpu_hours"]), "allocated, above 5 %")
-    yield Tile("Wasted", hours(totals["wasted_gpu_hours"]), share)
+    yield Tile("Wasted", hours(totals["wasted_gpu_hours"]), wasted)
     yield Tile("Free", hours(totals["free_gpu_hours"]), "held by no job")
     yield Tile(
         "Utilisation",
-        _share(totals["gpu_util"]),
-        f"median {_share(totals['gpu_util_p50'])}, 95 % {_share(totals['gpu_util_p95'])}",
+        share(totals["gpu_util"]),
+        f"median {share(totals['gpu_util_p50'])}, 95 % {share(totals['gpu_util_p95'])}",
     )
     yield Tile(
         "SM active",
-        _share(totals["sm_active"]),
-        f"median {_share(totals['sm_active_p50'])}, 95 % {_share(totals['sm_active_p95'])}",
+        share(totals["sm_active"]),
+        f"median {share(totals['sm_active_p50'])}, 95 % {share(totals['sm_active_p95'])}",
     )
     power = f"{digits(totals['power_watts'])} W a GPU" if totals["power_watts"] is not None else "power is not known"
     yield Tile("Energy", "not known" if totals["energy_kwh"] is None else f"{digits(totals['energy_kwh'])} kWh", power)
     if price.per_kwh is not None and totals["energy_cost"] is not None:
-        yield Tile("Cost of energy", _money(totals["energy_cost"], price), f"{price.per_kwh:g} {price.currency} a kWh")
+        yield Tile("Cost of energy", money(totals["energy_cost"], price), f"{price.per_kwh:g} {price.currency} a kWh")
     if price.per_gpu_hour is not None:
         yield Tile(
             "Cost of allocated GPUs",
-            _money(totals["allocated_cost"], price),
+            money(totals["allocated_cost"], price),
             f"{price.per_gpu_hour:g} {price.currency} a GPU h",
         )
-        yield Tile("Cost of waste", _money(totals["wasted_cost"], price), share)
-
-
-def _share(value: float | None) -> str:
-    return "not known" if value is None else percent(value)
+        yield Tile("Cost of waste", money(totals["wasted_cost"], price), wasted)
 
 
 def _findings(tables: Mapping[str, Table], totals: Row, period: Period) -> Iterator[Finding]:
@@ -164,32 +137,34 @@ def _findings(tables: Mapping[str, Table], totals: Row, period: Period) -> Itera
 def _failing(failing: list[Row]) -> Iterator[Finding]:
     bad = [row for row in failing if row["xid_reports"] or row["uncorrected_errors"]]
     if bad:
-        worst = bad[0]
-        what = [f"XID {', '.join(map(str, worst['xids']))}"] if worst["xids"] else []
-        what += (
-            [f"{count(worst['uncorrected_errors'], 'uncorrectable memory error')}"]
-            if worst["uncorrected_errors"]
-            else []
-        )
-        text = f"{count(len(bad), 'GPU')} reported XIDs or memory errors that ECC could not mend; the worst is GPU {worst['gpu']} of {worst['host']}: {' and '.join(what)}."
+        worst = f"GPU {bad[0]['gpu']} of {bad[0]['host']} with {fault(bad[0])}"
+        text = f"{count(len(bad), 'GPU')} reported XIDs or memory errors that ECC could not mend, first of all {worst}."
         yield Finding("critical", text, "Drain it and run diagnostics; the report host-health has all of them.")
     slow = [row for row in failing if row["held_back_hours"]]
     if slow:
         most = max(slow, key=lambda row: row["held_back_hours"])
-        text = f"{count(len(slow), 'GPU')} were held back by heat, a power brake or the hardware, GPU {most['gpu']} of {most['host']} in {count(most['held_back_hours'], 'hour')}."
+        worst = f"GPU {most['gpu']} of {most['host']} in {count(most['held_back_hours'], 'hour')}"
+        text = f"Heat, a power brake or the hardware held back {count(len(slow), 'GPU')}, most of all {worst}."
         yield Finding("warning", text, "Look at cooling and power of these hosts.")
 
 
+def fault(failing: Row) -> str:
+    """What a GPU failed with: `XID 48, 79 and 2 uncorrectable memory errors`."""
+    said = [f"XID {', '.join(map(str, failing['xids']))}"] if failing["xids"] else []
+    if errors := failing["uncorrected_errors"]:
+        said.append(count(errors, "uncorrectable memory error"))
+    return " and ".join(said)
+
+
 def _waste(totals: Row, users: list[Row], jobs: list[Row]) -> Iterator[Finding]:
-    if not totals["wasted_gpu_hours"] or totals["wasted_share"] < MUCH_WASTE or not jobs:
+    if not jobs or totals["wasted_share"] < MUCH_WASTE:
         return
-    worst = max(users, key=lambda row: row["wasted_gpu_hours"])
-    job = jobs[0]
+    worst, job = max(users, key=lambda row: row["wasted_gpu_hours"]), jobs[0]
     text = (
-        f"{hours(totals['wasted_gpu_hours'])} that jobs held were idle ({percent(totals['wasted_share'])} of what was allocated), "
-        f"most of {worst['name'] or NOT_TOLD}: {hours(worst['wasted_gpu_hours'])} of {hours(worst['allocated_gpu_hours'])}."
+        f"{hours(totals['wasted_gpu_hours'])} that jobs held were idle ({percent(totals['wasted_share'])} of allocated), most "
+        f"of {worst['name'] or NOT_TOLD}: {hours(worst['wasted_gpu_hours'])} of {hours(worst['allocated_gpu_hours'])}."
     )
-    called = f"{job['job_id']} ({job['name']})" if job["name"] and job["name"] != job["job_id"] else job["job_id"]
+    called = f"{job['job_id']} ({job['name']})" if job["name"] not in (None, job["job_id"]) else job["job_id"]
     action = (
         f"Begin with job {called} of {job['user'] or NOT_TOLD}: {hours(job['wasted_gpu_hours'])} idle of "
         f"{hours(job['allocated_gpu_hours'])}; `warpmeter report job --job {job['job_id']}` has its story."
@@ -200,8 +175,8 @@ def _waste(totals: Row, users: list[Row], jobs: list[Row]) -> Iterator[Finding]:
 def _idle(idle: list[Row]) -> Iterator[Finding]:
     if idle:
         text = (
-            f"{count(idle[0]['of'], 'GPU')} did nothing for 95 % of the time or more, first of all GPU {idle[0]['gpu']} of "
-            f"{idle[0]['host']} for {digits(idle[0]['idle_gpu_hours'])} hours."
+            f"{count(idle[0]['of'], 'GPU')} did nothing for 95 % of the time or more, first of all GPU {idle[0]['gpu']} "
+            f"of {idle[0]['host']} for {digits(idle[0]['idle_gpu_hours'])} hours."
         )
         yield Finding("info", text, "Give them to who waits, or switch them off.")
 
@@ -209,8 +184,9 @@ def _idle(idle: list[Row]) -> Iterator[Finding]:
 def _unmeasured(totals: Row) -> Iterator[Finding]:
     there = totals["available_gpu_hours"] + totals["unmeasured_gpu_hours"]
     if totals["unmeasured_gpu_hours"] > MUCH_UNMEASURED * there:
+        part = percent(totals["unmeasured_gpu_hours"] / there)
         text = (
-            f"{hours(totals['unmeasured_gpu_hours'])} ({percent(totals['unmeasured_gpu_hours'] / there)}) were not measured: "
+            f"{hours(totals['unmeasured_gpu_hours'])} ({part}) were not measured: "
             "hosts or their agents were silent, or GPUs missing. What jobs did meanwhile is not in this report."
         )
         yield Finding("warning", text, "The report host-health says which hosts were silent.")
@@ -224,12 +200,13 @@ def _change(trend: list[Row], period: Period) -> Iterator[Finding]:
         return
     for column, said in (
         ("gpu_util", "Utilisation"),
+        ("sm_active", "SM activity"),
         ("allocated_gpu_hours", "Allocated GPU hours"),
         ("energy_kwh", "Energy"),
     ):
         old, new = before[column], now[column]
         if old and new is not None and abs(new / old - 1) >= MUCH_CHANGE:
-            show = percent if column == "gpu_util" else digits
+            show = percent if column in ("gpu_util", "sm_active") else digits
             way = "rose" if new > old else "fell"
             yield Finding("info", f"{said} {way} from {show(old)} to {show(new)} against the period before.")
 
@@ -240,11 +217,7 @@ def _stamp(at: datetime) -> str:
 
 def _notes(totals: Row, price: Price, tables: Mapping[str, Table]) -> Iterator[str]:
     yield "Wasted: GPU hours that jobs held and in which the GPU was known to be below 5 %. Times are UTC."
-    if price.per_kwh is None or price.per_gpu_hour is None:
-        missing = [
-            said for value, said in ((price.per_kwh, "a kWh"), (price.per_gpu_hour, "a GPU hour")) if value is None
-        ]
-        yield f"No price of {' or of '.join(missing)} was given, so what would follow from it is left out."
+    yield from unpriced(price)
     if all(row[0] is None for row in tables["teams"].rows):
         yield "No job told its team (account, team, queue or namespace)."
     if all(row[0] is None for row in tables["partitions"].rows):
@@ -262,7 +235,11 @@ def _sections(tables: Mapping[str, Table]) -> Iterator[Section]:
         table = tables[f"{by}s"]
         told = any(row[0] is not None for row in table.rows)
         yield Section(
-            f"By {by}", "", (_owners(table, by),) if told else (), (Shown(table, OWNERS, 25),), "No job held a GPU."
+            f"By {by}",
+            "",
+            (_owners(table, by),) if told else (),
+            (Shown(table, OWNERS, 25, by.capitalize()),),
+            "No job held a GPU.",
         )
     jobs = (Shown(tables["jobs_by_hours"], JOBS, 15), Shown(tables["jobs_by_waste"], JOBS, 15))
     yield Section("Top jobs", tables=jobs, nothing="No job held a GPU.")
@@ -287,7 +264,7 @@ def _sections(tables: Mapping[str, Table]) -> Iterator[Section]:
 
 def _days(table: Table, name: str, title: str) -> Figure:
     found = rows(table)
-    places = [f"{datetime.fromisoformat(row['starts_at']):%-d %b}" for row in found]
+    places = [day_of(row["starts_at"]) for row in found]
     bars = [
         Series(kind.capitalize(), kind, [row[f"{kind}_gpu_hours"] for row in found])
         for kind in ("used", "wasted", "unknown", "free")
@@ -324,5 +301,5 @@ def _distribution(table: Table) -> Figure:
         Series("SM activity", "sm_active", [row["sm_active_share"] for row in found]),
     ]
     title = "Share of GPU hours by how busy they were"
-    alt = "; ".join(f"{place}: {_share(row['gpu_util_share'])}" for place, row in zip(places, found, strict=True))
+    alt = "; ".join(f"{place}: {share(row['gpu_util_share'])}" for place, row in zip(places, found, strict=True))
     return Figure("distribution", title, f"{title}: {alt}", figures.beside(places, bars, "of GPU hours", shares=True))

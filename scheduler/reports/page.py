@@ -17,7 +17,7 @@ MAIL_ROWS: Final = 10
 _STEERING: Final = dict.fromkeys(
     (*range(9), 11, 12, *range(14, 32), 127, *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd"
 )
-"""What HTML does not allow, and what turns the direction of all text that follows: names come from whoever starts a job."""
+"""What HTML does not allow, and what turns the direction of all text after it: whoever starts a job names it."""
 
 
 def page(document: Document) -> str:

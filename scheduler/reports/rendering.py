@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from warpmeter.scheduler.reports import fleet, page
+from warpmeter.scheduler.reports import captures, fleet, health, job, page
 from warpmeter.scheduler.reports.asking import Asker, as_csv
 from warpmeter.scheduler.reports.document import Document
 from warpmeter.scheduler.reports.kinds import WEEK, Asked, Period, Rendered
@@ -15,6 +15,9 @@ from warpmeter.store import client
 
 _MAKERS: Final[Mapping[str, Callable[[Asker, Asked, Period], Document]]] = {
     "fleet-weekly": fleet.document,
+    "job": job.document,
+    "host-health": health.document,
+    "captures": captures.document,
 }
 
 
@@ -24,7 +27,8 @@ def render(store: Store, asked: Asked, now: datetime | None = None) -> Rendered:
     `now`: only tells which week is the last whole one. Raises ReportError (an unknown job), ClickHouseError.
     """
     asker = Asker(client(store), {})
-    period = (asked.period or last_week(now or datetime.now(UTC))).whole_hours()
+    period = asked.period or (job.life(asker, asked.subject) if asked.subject else last_week(now or datetime.now(UTC)))
+    period = period.whole_hours()
     asker.common = _common(asked, period)
     document = _MAKERS[asked.report](asker, asked, period)
     stem = name(asked, period)

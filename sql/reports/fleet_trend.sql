@@ -1,5 +1,5 @@
--- How did it go, and how before? One row a stretch of time, the latest last: days within the period, or periods as long as
--- it before it. A stretch in which nothing was measured has no row.
+-- What was there, what was held, used and wasted, and how before? One row a stretch of time, the latest last: a day of the
+-- period, or a whole period. A stretch in which nothing was measured has no row.
 -- @since -  start of the first stretch, a whole hour
 -- @until -  end of the last stretch
 -- @step_s -  length of a stretch in seconds, of whole hours
