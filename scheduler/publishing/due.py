@@ -16,7 +16,9 @@ JOBS_BACK: Final = timedelta(days=3)
 
 @dataclass(frozen=True)
 class Wanted:
-    """A report that a schedule wants: `start` and `end` are its period, or the life of job `subject`."""
+    """A report that a schedule wants: `start` and `end` are its period, or the life of job `subject`. `by`: its
+    schedule's name, '' when somebody asks by hand. `run`: when the schedule ran, if it is one by the calendar.
+    """
 
     report_id: str
     schedule: ReportSchedule
@@ -24,7 +26,7 @@ class Wanted:
     end: datetime
     subject: str = ""
     by: str = ""
-    """Its schedule's name; '' when somebody asks by hand."""
+    run: datetime | None = None
 
     def event(self, state: str, ts: float, **more: object) -> ReportEvent:
         """What is said of it."""
@@ -57,9 +59,9 @@ def new(schedule: ReportSchedule, now: float) -> ReportEvent:
     )  # fmt: skip
 
 
-def of_period(schedule: ReportSchedule, window: periods.Window, by: str) -> Wanted:
+def of_period(schedule: ReportSchedule, window: periods.Window, by: str, run: datetime | None = None) -> Wanted:
     """The report of a period."""
-    return Wanted(f"{schedule.name}/{window.label}", schedule, window.start, window.end, by=by)
+    return Wanted(f"{schedule.name}/{window.label}", schedule, window.start, window.end, by=by, run=run)
 
 
 def of_job(schedule: ReportSchedule, job: Ended, by: str) -> Wanted:
@@ -93,4 +95,4 @@ def _of_schedule(
         return
     run = periods.last_run(schedule, since, now)
     if run is not None and (window := periods.before(run, schedule)).end <= settled:
-        yield of_period(schedule, window, schedule.name)
+        yield of_period(schedule, window, schedule.name, run)

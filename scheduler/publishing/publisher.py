@@ -11,7 +11,7 @@ from warpmeter.settings import Settings
 
 
 def publishers(settings: Settings) -> tuple[Publisher, ...]:
-    """Of the settings' schedules; none without any. Raises KafkaException for options that are refused, ScheduleError."""
+    """Of the settings' schedules; none without any. Raises KafkaException for options refused, ScheduleError."""
     if not settings.reports.schedules:
         return ()
     store = settings.store

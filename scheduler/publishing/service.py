@@ -30,7 +30,7 @@ from warpmeter.sending import Message, Outcome, Refused, Sent, TryAgain
 from warpmeter.settings import Reports, Target
 from warpmeter.store import ClickHouseError, cause
 
-TURN_EVERY_S: Final = 0.5
+TURN_EVERY_S: Final = 0.25
 LOOK_EVERY_S: Final = 20.0
 AGAIN_S: Final = 5.0
 LONGEST_AWAY_S: Final = 14 * 86_400.0
@@ -176,13 +176,18 @@ class Publisher:
         now, known = self._ports.now(), self._book.known(wanted.report_id)
         if known.rendering.due(self._reports.retry_s) > now:
             return False
-        until = wanted.end.timestamp() + self._reports.settle_s + self._reports.late_s
+        until = self._ready(wanted) + self._reports.late_s
         if wanted.subject or now >= until or self._ports.landed() >= wanted.end.timestamp():
             return True
         if not known.late:
             why = f"no row after the period has landed: waited for until {_stamp(until)}, then made of what is there"
             self._tell(wanted.event(LATE, now, why=why))
         return False
+
+    def _ready(self, wanted: Wanted) -> float:
+        """When it could have been made first."""
+        settled = wanted.end.timestamp() + self._reports.settle_s
+        return settled if wanted.run is None else max(settled, wanted.run.timestamp())
 
     def _render(self, wanted: Wanted) -> None:
         tries = self._book.known(wanted.report_id).rendering
@@ -193,7 +198,7 @@ class Publisher:
             self._failed(wanted.event(GAVE_UP, self._ports.now(), attempt=tries.failed + 1, why=str(error)))
         except (LaterError, ArchiveError) as error:
             if self._still():
-                over = self._ports.now() > wanted.end.timestamp() + self._reports.late_s + self._reports.give_up_s
+                over = self._ports.now() > self._ready(wanted) + self._reports.late_s + self._reports.give_up_s
                 state = GAVE_UP if over else FAILED
                 self._failed(wanted.event(state, self._ports.now(), attempt=tries.failed + 1, why=str(error)))
         else:

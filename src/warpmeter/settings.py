@@ -445,12 +445,37 @@ class AlertRule:
 
 
 @dataclass(frozen=True)
+class Trigger:
+    """Alerts that fire and fit `match` (matchers as a silence has them: `rule`, `severity` or a label, and its value, or
+    `~` and an expression) ask for a capture of their job, or of their host where they name no job.
+
+    `duration_ms` or `iterations`, half a second without either, and the rest as in `warpmeter capture`. Of a job, or
+    host, there are at most `per_job_per_day` captures, `cooldown_s` apart, and for a rule at most `per_day`.
+    """
+
+    name: str
+    match: Mapping[str, str] = field(default_factory=dict)
+    duration_ms: int = 0
+    iterations: int = 0
+    process_limit: int = 8
+    shapes: bool = False
+    memory: bool = False
+    stacks: bool = False
+    flops: bool = False
+    modules: bool = False
+    per_job_per_day: int = 3
+    per_day: int = 20
+    cooldown_s: float = 3600.0
+
+
+@dataclass(frozen=True)
 class Alerts:
     """Alerts, which the elected scheduler evaluates each `evaluate_s`, a rule in `rule_s` of the store's time at most.
 
     What goes on is published again each `repeat_s`. A subject that fired `flaps` times within `flap_s` is flapping: its
     alert goes on until the condition has been gone for `flap_keep_s`.
-    `receivers` are told; without one, alerts are in the store and on the page alone.
+    `receivers` are told; without one, alerts are in the store and on the page alone. `triggers` ask for captures, all of
+    them together for at most `captures_per_day`; without one, no alert does.
     """
 
     enabled: bool = True
@@ -461,8 +486,10 @@ class Alerts:
     flaps: int = 4
     flap_s: float = 3600.0
     flap_keep_s: float = 1800.0
+    captures_per_day: int = 50
     rules: tuple[AlertRule, ...] = ()
     receivers: tuple[Receiver, ...] = ()
+    triggers: tuple[Trigger, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -490,10 +517,10 @@ class Reports:
     """Reports that the elected scheduler makes and sends. They are kept at `url`, a folder or what fsspec knows with
     `options`, the same for scheduler, page and command, `keep_days` long (0: for ever).
 
-    A report is rendered `settle_s` after its period's end, and while rows of the period are still on their way at most
-    `late_s` after it. A delivery that fails is tried again after `retry_s`, then twice as
-    long each time up to an hour, for `give_up_s`. `page`: where people reach the page,
-    for links, e.g. https://warpmeter.example. Prices are in `currency`; 0: not known, nothing is said of cost.
+    A report is rendered `settle_s` after its period's end at the soonest, and while its last rows are on their way they
+    are waited for, `late_s` at most. A delivery that fails is tried again after `retry_s`, then after waits that double up
+    to an hour, for `give_up_s`. `page`: where people reach the page, for links, e.g. https://warpmeter.example. Prices
+    are in `currency`; 0: not known, nothing is said of cost.
     """
 
     url: str = "/var/lib/warpmeter/reports"

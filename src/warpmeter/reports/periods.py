@@ -66,20 +66,27 @@ def next_run(schedule: ReportSchedule, now: datetime) -> datetime | None:
     """The next time after `now`; None for a report that is made when a job ends."""
     if not schedule.cron:
         return None
-    found = trigger(schedule).get_next_fire_time(None, now + MOMENT)
+    return _next(trigger(schedule), now)
+
+
+def _next(when: Any, after: datetime) -> datetime | None:
+    """In UTC at each step: within an hour that clocks repeat, APScheduler takes the second for the first."""
+    found = when.get_next_fire_time(None, after.astimezone(UTC) + MOMENT)
     return None if found is None else found.astimezone(UTC)
 
 
 def last_run(schedule: ReportSchedule, since: datetime, now: datetime) -> datetime | None:
     """The latest time after `since` and not after `now`. Of several that were missed it is the one to make up for."""
     when, floor, back = trigger(schedule), max(since, now - LOOK_BACK), timedelta(hours=1)
+    first = _next(when, floor)
+    if first is None or first > now:
+        return None
     while True:
-        begin = max(now - back, floor)
-        found, at = None, when.get_next_fire_time(None, begin + MOMENT)
+        found, at = None, _next(when, max(now - back, floor))
         while at is not None and at <= now:
-            found, at = at, when.get_next_fire_time(at, at + MOMENT)
-        if found is not None or begin == floor:
-            return None if found is None else found.astimezone(UTC)
+            found, at = at, _next(when, at)
+        if found is not None:
+            return found
         back *= 4
 
 
