@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from warpmeter import clock
-from warpmeter.settings import Agent, Kafka, Settings, Store
+from warpmeter.settings import Agent, Kafka, Reports, Settings, Store
 from warpmeter.up.folder import EMBEDDED_TOPICS, Folder, Running, UpError
 
 PIPE: Final = 10_000
@@ -100,7 +100,10 @@ def _pointed_at(loaded: Settings, found: Running, folder: Folder) -> Settings:
         ingest = dataclasses.replace(ingest, ledger_dir=folder.ledger) if own else ingest
     if store.dsn == Store().dsn:
         store = dataclasses.replace(store, dsn=found.dsn, database=found.database)
-    return dataclasses.replace(loaded, kafka=kafka, store=store, ingest=ingest)
+    reports = loaded.reports
+    if reports.url == Reports().url:
+        reports = dataclasses.replace(reports, url=str(folder.reports))
+    return dataclasses.replace(loaded, kafka=kafka, store=store, ingest=ingest, reports=reports)
 
 
 def nothing_named(loaded: Settings) -> bool:

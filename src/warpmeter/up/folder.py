@@ -70,6 +70,11 @@ class Folder:
         return self.root / "traces"
 
     @property
+    def reports(self) -> Path:
+        """Reports that were made."""
+        return self.root / "reports"
+
+    @property
     def scheduler(self) -> Path:
         """When schedules run next, and what an analysis under way needs."""
         return self.root / "scheduler"

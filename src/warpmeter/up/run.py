@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from warpmeter import launch, log, migrate, tansu, topics
 from warpmeter.consumers import status
 from warpmeter.consumers.ledger import LedgerError
-from warpmeter.settings import Agent, Kafka, Metrics, Scheduler, Settings, Store, Traces
+from warpmeter.settings import Agent, Kafka, Metrics, Reports, Scheduler, Settings, Store, Traces
 from warpmeter.store import ClickHouseError, connect, reason
 from warpmeter.up import logs
 from warpmeter.up.folder import EMBEDDED_TOPICS, Folder, Running, UpError
@@ -81,6 +81,9 @@ def plan(settings: Settings, data: Path, bootstrap: str | None, dsn: str | None,
         sockets = folder.kineto
     if traces.url == Traces().url:
         traces = replace(traces, url=str(folder.traces))
+    reports = settings.reports
+    if reports.url == Reports().url:
+        reports = replace(reports, url=str(folder.reports))
     # Tansu does not answer a fetch that waits when something comes.
     wait_s = settings.agent.command_wait_s if bootstrap is not None else 0.5
     agent = replace(
@@ -93,7 +96,7 @@ def plan(settings: Settings, data: Path, bootstrap: str | None, dsn: str | None,
     ports = _free_metrics_ports(settings)
     merged = replace(
         settings, kafka=kafka, store=kept, ingest=ingest, engine=engine, agent=agent, metrics=ports, traces=traces,
-        scheduler=scheduler,
+        scheduler=scheduler, reports=reports,
         log=replace(settings.log, format="json"),
     )  # fmt: skip
     return Plan(folder, merged, bootstrap is None, dsn is None, demo, broker_port)
