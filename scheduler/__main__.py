@@ -16,6 +16,7 @@ from warpmeter.captures.reading import Events, ReadingError
 from warpmeter.registry import RegistryError
 from warpmeter.scheduler.alerts.receivers import outlets
 from warpmeter.scheduler.alerts.service import alarms
+from warpmeter.scheduler.alerts.triggers import triggers
 from warpmeter.scheduler.analyst import Analyst
 from warpmeter.scheduler.publishing.publisher import publishers
 from warpmeter.scheduler.reading import Requests
@@ -33,7 +34,7 @@ EXIT_FAILED: Final = 1
 def build(settings: Settings) -> Service:
     """The service on the real broker and store. Raises KafkaException for options that are refused, ScheduleError."""
     voice = Voice(settings.kafka)
-    watching = alarms(settings, outlets)
+    watching = alarms(settings, outlets, triggers)
     ports = Ports(
         Requests(settings.kafka, settings.scheduler),
         Events(settings.kafka),

@@ -53,6 +53,7 @@ LISTED: Final = {
     "web.tokens": parts.Token,
     "alerts.rules": parts.AlertRule,
     "alerts.receivers": parts.Receiver,
+    "alerts.triggers": parts.Trigger,
     "reports.schedules": parts.ReportSchedule,
     "reports.targets": parts.Target,
 }
@@ -389,6 +390,17 @@ def _refuse_profiling(agent: parts.Agent, traces: parts.Traces) -> None:
         raise ConfigError("traces.keep_days and traces.keep_bytes must not be less than 0, which is no limit")
 
 
+def _refuse_triggers(triggers: tuple[parts.Trigger, ...]) -> None:
+    if not triggers:
+        return
+    from warpmeter.alerts.triggering import objection
+
+    names = [trigger.name for trigger in triggers]
+    for trigger in triggers:
+        if problem := _name_problem(trigger.name, names) or objection(trigger):
+            raise ConfigError(f"alerts.triggers {trigger.name!r}: {problem}")
+
+
 def _refuse_alerts(alerts: parts.Alerts) -> None:
     if alerts.evaluate_s < 1:
         raise ConfigError("alerts.evaluate_s must be 1 s or more: rules are questions to the store")
@@ -397,6 +409,7 @@ def _refuse_alerts(alerts: parts.Alerts) -> None:
     if alerts.rule_memory < 1 << 20:
         raise ConfigError("alerts.rule_memory below 1 MiB: no rule could be evaluated")
     _refuse_receivers(alerts.receivers)
+    _refuse_triggers(alerts.triggers)
     if not alerts.rules:
         return
     from warpmeter.alerts.configured import rules

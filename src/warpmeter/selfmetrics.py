@@ -119,6 +119,8 @@ _TABLE: Final = (
     Own("warpmeter_alerts_bus_errors_total", "counter", "times that alerts could not be read or published"),
     Own("warpmeter_alerts_firing", "gauge", "alerts that fire, silenced ones too", ("severity",)),
     Own("warpmeter_alerts_changes_total", "counter", "alerts that fired, and that were resolved", ("rule", "state")),
+    Own("warpmeter_alerts_captures_total", "counter", "captures that triggers asked for"),
+    Own("warpmeter_alerts_captures_refused_total", "counter", "captures that no budget was left for"),
     Own(
         "warpmeter_alert_notices_total",
         "counter",

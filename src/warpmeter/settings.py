@@ -446,8 +446,8 @@ class AlertRule:
 
 @dataclass(frozen=True)
 class Trigger:
-    """Alerts that fire and fit `match` (matchers as a silence has them: `rule`, `severity` or a label, and its value, or
-    `~` and an expression) ask for a capture of their job, or of their host where they name no job.
+    """Alerts that fire and fit `match` (matchers as a silence has them: `rule`, `severity` or a label, and its value,
+    or `~` and an expression) ask for a capture of their job, or of their host where they name no job.
 
     `duration_ms` or `iterations`, half a second without either, and the rest as in `warpmeter capture`. Of a job, or
     host, there are at most `per_job_per_day` captures, `cooldown_s` apart, and for a rule at most `per_day`.
@@ -474,8 +474,8 @@ class Alerts:
 
     What goes on is published again each `repeat_s`. A subject that fired `flaps` times within `flap_s` is flapping: its
     alert goes on until the condition has been gone for `flap_keep_s`.
-    `receivers` are told; without one, alerts are in the store and on the page alone. `triggers` ask for captures, all of
-    them together for at most `captures_per_day`; without one, no alert does.
+    `receivers` are told; without one, alerts are in the store and on the page alone. `triggers` ask for captures, all
+    of them together for at most `captures_per_day`; without one, no alert does.
     """
 
     enabled: bool = True

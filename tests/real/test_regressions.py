@@ -152,9 +152,9 @@ def test_of_a_run_it_is_named_what_got_worse_since_when_and_what_changed(known: 
     (found,) = regressions.found(known, Asked(name="train"))
     assert [each.metric for each in found.metrics] == ["step_seconds", "traced_step_seconds", "sm_active"]
     step, traced, active = found.metrics
-    assert (step.before, step.now) == (pytest.approx(0.5, rel=0.02), pytest.approx(0.65, rel=0.02))
-    assert (traced.before, traced.now) == (0.5, pytest.approx(0.65))
-    assert (active.before, active.now) == (pytest.approx(0.8, rel=0.02), pytest.approx(0.8 / 1.3, rel=0.02))
+    assert [step.before, step.now] == pytest.approx([0.5, 0.65], rel=0.02)
+    assert [traced.before, traced.now] == pytest.approx([0.5, 0.65])
+    assert [active.before, active.now] == pytest.approx([0.8, 0.8 / 1.3], rel=0.02)
     assert (found.since, found.since_job, found.runs) == (noon - timedelta(days=2), "train-ann-8", 8)
     assert {(each.what, each.name) for each in found.kernels} == {
         ("slower", "softmax"), ("came", "layer_norm_v2"), ("went", "layer_norm"),

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.test_steps import job, running
 from warpmeter.hook import warpmeter_steps as memory
 from warpmeter.producers.kineto.steps import Step, latest
-from warpmeter.producers.paces import PaceSource, Stepping
+from warpmeter.producers.paces import MetricSample, PaceSource, Stepping
 from warpmeter.producers.source import Attribution, Interpreter, JobTree, Sample
 from warpmeter.settings import Agent
 
@@ -44,14 +44,15 @@ def test_a_row_is_the_mean_of_the_steps_since_the_read_before() -> None:
 
     assert not asked.parse(sample(at(10, 100.0), 1e9), None).rows
     (row,) = asked.parse(sample(at(16, 103.0), 1e9 + 30), sample(at(10, 100.0), 1e9)).rows
+    assert isinstance(row, MetricSample)
     assert (row.host, row.source, row.name, row.value, row.period_ms) == (
         "ant",
         "paces",
         "job_step_seconds",
         0.5,
         30_000,
-    )  # type: ignore[attr-defined]
-    assert dict(row.labels) == {"job_id": "job", "pid": "5", "rank": "3"}  # type: ignore[attr-defined]
+    )
+    assert dict(row.labels) == {"job_id": "job", "pid": "5", "rank": "3"}
     assert not asked.parse(sample(at(16, 103.0), 1e9 + 60), sample(at(16, 103.0), 1e9 + 30)).rows  # it stands still
     assert not asked.parse(sample(at(1, 1.0), 1e9 + 60), sample(at(16, 103.0), 1e9 + 30)).rows
 

@@ -110,12 +110,12 @@ def is_worse(figure: float, past: Past, up: bool) -> bool:
     return by > past.within and by >= LEAST * abs(past.middle)
 
 
-def worse_runs(figures: Sequence[float], up: bool) -> list[Worse]:
+def worse_runs(figures: "Sequence[float] | Series", up: bool) -> list[Worse]:
     """Of all runs of a job, the earliest first, those that are worse than the ones before."""
     good: list[float] = []
     found: list[Worse] = []
     since: int | None = None
-    for at, figure in enumerate(figures):
+    for at, figure in enumerate(map(float, figures)):
         past = past_of(_of_now(good, up))
         if past is None or not is_worse(figure, past, up):
             good = [*good, figure][-REMEMBERED:]
@@ -124,7 +124,7 @@ def worse_runs(figures: Sequence[float], up: bool) -> list[Worse]:
         since = at if since is None else since
         found.append(Worse(at, past, since))
         if at - since >= REMEMBERED:  # what it is by now
-            good, since = list(figures[since : at + 1])[-REMEMBERED:], None
+            good, since = [float(each) for each in figures[since : at + 1]][-REMEMBERED:], None
     return found
 
 
@@ -135,7 +135,7 @@ def _of_now(figures: Sequence[float], up: bool) -> Sequence[float]:
 
 
 def change_point(
-    figures: Sequence[float], up: bool, least: float = LEAST_WITHIN, chance: float = CHANCE
+    figures: "Sequence[float] | Series", up: bool, least: float = LEAST_WITHIN, chance: float = CHANCE
 ) -> Change | None:
     """Where a series changed for the worse, and stayed so; None where it did not, or is too short to tell.
 

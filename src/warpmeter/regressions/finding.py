@@ -27,7 +27,7 @@ _JSON: Final = {"date_time_output_format": "iso", "output_format_json_quote_64bi
 class Ask(Protocol):
     """Rows of a named query."""
 
-    def __call__(self, name: str, given: Mapping[str, str]) -> Sequence[Row]: ...
+    def __call__(self, name: str, given: Mapping[str, str], /) -> Sequence[Row]: ...
 
 
 @dataclass(frozen=True)
