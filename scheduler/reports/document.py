@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from warpmeter.scheduler.reports.kinds import Finding, Price, Table
+from warpmeter.scheduler.reports.kinds import Finding, Price, Shown, Table
 
 
 @dataclass(frozen=True)
@@ -14,19 +14,6 @@ class Figure:
     title: str
     alt: str
     png: bytes
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A table on the page: these of its columns that it has, and so many rows; the files have all.
-
-    `first`: what its first column is called, where that is not by its name.
-    """
-
-    table: Table
-    columns: tuple[str, ...]
-    most: int = 20
-    first: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,7 +59,12 @@ class Document:
     @property
     def tables(self) -> tuple[Table, ...]:
         """All of them, those that only files hold last."""
-        return tuple(shown.table for section in self.sections for shown in section.tables) + self.more_tables
+        return tuple(shown.table for shown in self.shown) + self.more_tables
+
+    @property
+    def shown(self) -> tuple[Shown, ...]:
+        """The tables that the page shows."""
+        return tuple(shown for section in self.sections for shown in section.tables)
 
     @property
     def figures(self) -> tuple[Figure, ...]:

@@ -116,6 +116,19 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """A table on the page: these of its columns that it has, and so many rows; the files have all.
+
+    `first`: what its first column is called, where that is not by its name.
+    """
+
+    table: Table
+    columns: tuple[str, ...]
+    most: int = 20
+    first: str = ""
+
+
+@dataclass(frozen=True)
 class Finding:
     """What to act on, in words. `severity`: critical, warning or info; the worst come first."""
 
@@ -131,7 +144,7 @@ class Rendered:
     `stem`: a name for its folder or file, by report, subject and period (`fleet-weekly-2026-W48`). `title`: a mail's
     subject. `summary`: one to three sentences of plain text. `html`: one page that needs nothing else. `mail_html`:
     the same for a mail client, which shows `inline` as cid parts (multipart/related); `text`: its plain alternative.
-    `files`: every file by its path below the report's folder (`report.html`, `tables/users.csv`, …).
+    `shown`: the tables as the page shows them. `files`: every file by its path below the report's folder (`report.html`, `tables/users.csv`, …).
     `empty`: nothing was measured in the period.
     """
 
@@ -143,6 +156,7 @@ class Rendered:
     summary: str
     findings: tuple[Finding, ...]
     tables: tuple[Table, ...]
+    shown: tuple[Shown, ...]
     html: str
     mail_html: str
     inline: tuple[Inline, ...]

@@ -19,6 +19,7 @@ from warpmeter.cli.commands import (
     operate,
     profile,
     regressions,
+    report,
     run,
     stacks,
     stores,
@@ -62,7 +63,16 @@ def main(
 
 PANELS: Final[Mapping[str, Sequence[Callable[..., None]]]] = {
     "Run": (run.up, run.agent, run.ingest, run.schedule, run.web, run.engine),
-    "Ask": (ask.sql, ask.queries, ask.tail, top.top, analyze.analyze, regressions.regressions, flame.flame),
+    "Ask": (
+        ask.sql,
+        ask.queries,
+        ask.tail,
+        top.top,
+        analyze.analyze,
+        regressions.regressions,
+        report.report,
+        flame.flame,
+    ),
     "Operate": (
         operate.status,
         operate.check,

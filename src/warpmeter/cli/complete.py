@@ -51,6 +51,21 @@ def flames(incomplete: str) -> list[str]:
     return [name for name in (f"{stem}{ending}" for ending in FLAMES) if name.startswith(incomplete)]
 
 
+def reports(incomplete: str) -> list[str]:
+    """Reports that start so."""
+    from warpmeter.scheduler.reports.kinds import REPORTS
+
+    return [name for name in REPORTS if name.startswith(incomplete)]
+
+
+def report_formats(incomplete: str) -> list[str]:
+    """Formats that go on a list of them, with commas between."""
+    from warpmeter.scheduler.reports.kinds import FORMATS
+
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in FORMATS if name.startswith(last) and name not in before.split(",")]
+
+
 def top_tabs(incomplete: str) -> list[str]:
     """Lists of `warpmeter top` that start so."""
     return [name for name in ("hosts", "gpus", "jobs") if name.startswith(incomplete)]
