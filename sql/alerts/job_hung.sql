@@ -10,7 +10,7 @@
 SELECT
     used.job_id AS job_id, owner.job AS job, owner.user AS user,
     used.dram AS value,
-    round(used.gpus) AS gpus
+    greatest(1, round(used.gpus)) AS gpus
 FROM
 (
     SELECT
@@ -18,13 +18,13 @@ FROM
         sum(w.dram_active_seconds) / nullIf(sum(w.dram_active_known_seconds), 0) AS dram,
         sum(w.tensor_active_seconds) / nullIf(sum(w.tensor_active_known_seconds), 0) AS tensor,
         sum(w.gpu_util_seconds) / nullIf(sum(w.gpu_util_known_seconds), 0) AS util,
-        uniqExactIf(w.window, w.gpu_seconds > 0) AS minutes,
-        sum(w.gpu_seconds) / nullIf(minutes, 0) / 60 AS gpus,
-        maxIf(w.window, w.gpu_seconds > 0) AS last
+        minIf(w.window, w.gpu_seconds > 0) AS first,
+        maxIf(w.window, w.gpu_seconds > 0) AS last,
+        sum(w.gpu_seconds) / ({minutes:UInt32} * 60) AS gpus
     FROM job_windows_1m AS w
-    WHERE w.window >= {now:DateTime64(3, 'UTC')} - INTERVAL {minutes:UInt32} + 1 MINUTE AND w.window <= {now:DateTime64(3, 'UTC')}
+    WHERE w.window >= {now:DateTime64(3, 'UTC')} - INTERVAL {minutes:UInt32} MINUTE AND w.window <= {now:DateTime64(3, 'UTC')}
     GROUP BY job_id
-    HAVING minutes >= {minutes:UInt32} AND last >= {now:DateTime64(3, 'UTC')} - INTERVAL 3 MINUTE
+    HAVING first <= {now:DateTime64(3, 'UTC')} - INTERVAL {minutes:UInt32} - 6 MINUTE AND last >= {now:DateTime64(3, 'UTC')} - INTERVAL 6 MINUTE
         AND util >= 0.95 AND dram <= {moving:Float64} AND ifNull(tensor, 0) <= {moving:Float64}
 ) AS used
 GLOBAL LEFT JOIN

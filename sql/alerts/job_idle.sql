@@ -11,19 +11,19 @@ SELECT
     used.job_id AS job_id, owner.job AS job, owner.user AS user,
     used.idle AS value,
     used.idle >= {idle:Float64} AS starts,
-    round(used.gpus) AS gpus
+    greatest(1, round(used.gpus)) AS gpus
 FROM
 (
     SELECT
         job_id,
         sum(w.idle_seconds) / nullIf(sum(w.gpu_seconds), 0) AS idle,
-        uniqExactIf(w.window, w.gpu_seconds > 0) AS minutes,
-        sum(w.gpu_seconds) / nullIf(minutes, 0) / 60 AS gpus,
-        maxIf(w.window, w.gpu_seconds > 0) AS last
+        minIf(w.window, w.gpu_seconds > 0) AS first,
+        maxIf(w.window, w.gpu_seconds > 0) AS last,
+        sum(w.gpu_seconds) / ({minutes:UInt32} * 60) AS gpus
     FROM job_windows_1m AS w
-    WHERE w.window >= {now:DateTime64(3, 'UTC')} - INTERVAL {minutes:UInt32} + 1 MINUTE AND w.window <= {now:DateTime64(3, 'UTC')}
+    WHERE w.window >= {now:DateTime64(3, 'UTC')} - INTERVAL {minutes:UInt32} MINUTE AND w.window <= {now:DateTime64(3, 'UTC')}
     GROUP BY job_id
-    HAVING minutes >= {minutes:UInt32} AND last >= {now:DateTime64(3, 'UTC')} - INTERVAL 3 MINUTE AND idle >= {idle:Float64} - 0.1
+    HAVING first <= {now:DateTime64(3, 'UTC')} - INTERVAL {minutes:UInt32} - 6 MINUTE AND last >= {now:DateTime64(3, 'UTC')} - INTERVAL 6 MINUTE AND idle >= {idle:Float64} - 0.1
 ) AS used
 GLOBAL LEFT JOIN
 (

@@ -45,11 +45,11 @@ FROM
     (
         SELECT
             job_id, intDiv(dateDiff('second', w.window, toDateTime({now:DateTime64(3, 'UTC')})), 900) AS ago,
-            sum(w.sm_active_seconds) / sum(w.sm_active_known_seconds) AS mean, uniqExact(w.window) AS minutes
+            sum(w.sm_active_seconds) / sum(w.sm_active_known_seconds) AS mean
         FROM job_windows_1m AS w
         WHERE w.window > {now:DateTime64(3, 'UTC')} - INTERVAL 6 HOUR AND w.window <= {now:DateTime64(3, 'UTC')} AND w.sm_active_known_seconds > 0
         GROUP BY job_id, ago
-        HAVING minutes >= 10
+        HAVING max(w.window) - min(w.window) >= 540
     )
     WHERE job_id NOT IN (SELECT job_id FROM job_steps_1m WHERE window > {now:DateTime64(3, 'UTC')} - INTERVAL 6 HOUR)
     GROUP BY job_id
