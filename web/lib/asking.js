@@ -8,7 +8,7 @@ const KEPT_MS = 800; // an answer serves whoever asks the same within this, so t
 const flights = new Map();
 
 // A panel that comes into sight is content with what the others show. That lasts until the page looks again, or elsewhere.
-for (const event of ["wm-refresh", "wm-chosen"]) {
+for (const event of ["wm-refresh", "wm-chosen", "wm-alerts"]) {
   addEventListener(event, () => flights.forEach(({ landed }, key) => landed && flights.delete(key)));
 }
 

@@ -5,9 +5,9 @@ import { timelineAddress } from "./analysis.js";
 import { ago, duration, instant } from "./times.js";
 import { show } from "./units.js";
 
-const GOOD = ["ok", "running", "busy", "captured", "analysed", "ready"];
-const BAD = ["failed", "failing", "lost", "gone", "silent", "broken", "denied", "error"];
-const WARN = ["idle", "throttled", "requested", "accepted", "started", "unsupported", "stuck", "late"];
+const GOOD = ["ok", "running", "busy", "captured", "analysed", "ready", "resolved", "holds"];
+const BAD = ["failed", "failing", "lost", "gone", "silent", "broken", "denied", "error", "firing", "critical"];
+const WARN = ["idle", "throttled", "requested", "accepted", "started", "unsupported", "stuck", "late", "pending", "warning", "ahead"];
 
 export const mood = (state) => (GOOD.includes(state) ? "good" : BAD.includes(state) ? "bad" : WARN.includes(state) ? "warn" : "none");
 

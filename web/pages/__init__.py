@@ -2,7 +2,7 @@
 
 from nicegui import ui
 
-from warpmeter.web.pages import analyze, api, console, host, job, missing, overview, profiling, timeline
+from warpmeter.web.pages import alerts, analyze, api, console, host, job, missing, overview, profiling, timeline
 
 
 def register() -> None:
@@ -12,6 +12,7 @@ def register() -> None:
     ui.page("/host/{host:named}")(host.show)
     ui.page("/jobs", title="Jobs · warpmeter")(job.listing)
     ui.page("/job")(job.show)
+    ui.page("/alerts", title="Alerts · warpmeter")(alerts.show)
     ui.page("/profiling", title="Profiling · warpmeter")(profiling.show)
     ui.page("/analyze", title="Analyze · warpmeter")(analyze.show)
     ui.page("/timeline", title="Timeline · warpmeter")(timeline.show)

@@ -17,6 +17,7 @@ LINKS: Final = (
     ("overview", "/", "Overview"),
     ("hosts", "/hosts", "Hosts"),
     ("jobs", "/jobs", "Jobs"),
+    ("alerts", "/alerts", "Alerts"),
     ("profiling", "/profiling", "Profiling"),
     ("sql", "/sql", "SQL"),
     ("api", "/api", "API"),

@@ -9,6 +9,7 @@ from nicegui import ui
 from warpmeter.web.pages.columns import GPUS as GPUS_NOW
 from warpmeter.web.pages.columns import HOST_FACTS, HOSTS
 from warpmeter.web.pages.frame import frame, section
+from warpmeter.web.panels.alerts import Alerts
 from warpmeter.web.panels.band import Band
 from warpmeter.web.panels.events import Events
 from warpmeter.web.panels.facts import Facts
@@ -108,6 +109,7 @@ def show(host: str) -> None:
     of_host = f"{API}/hosts/{quote(host, safe='')}"
     with frame("hosts", host):
         Facts(of_host, "Host", HOST_FACTS)
+        Alerts(host=host, limit=5)
         Band(f"{of_host}/jobs")
         lines = shared({**SEEDS, **GPUS, **HOST}, QUESTIONS, host=host)
         _panels(SEEDS, lines, of_host)

@@ -9,6 +9,7 @@ from nicegui import ui
 
 from warpmeter.web.pages.columns import JOB_FACTS, JOBS, RATIO
 from warpmeter.web.pages.frame import frame, section
+from warpmeter.web.panels.alerts import Alerts
 from warpmeter.web.panels.captures import Captures
 from warpmeter.web.panels.facts import Facts
 from warpmeter.web.panels.flame import Flame
@@ -72,6 +73,7 @@ def show(id: str = "") -> RedirectResponse | None:
     of_job = f"{API}/jobs/{quote(id, safe='')}"
     with frame("jobs", f"Job {id}", run=of_job):
         Facts(of_job, "Job", JOB_FACTS).classes("wm-gpus-now")  # where it has none, what is of GPUs is not shown
+        Alerts(job=id, limit=5)
         Stats(f"{of_job}/efficiency", "How well it uses its GPUs", EFFICIENCY, follows=()).classes("wm-of-gpus")
         Ranks(f"{of_job}/ranks", "Ranks side by side").classes("wm-of-gpus")
         Launch(id)

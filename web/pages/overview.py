@@ -5,6 +5,7 @@ from typing import Final
 from warpmeter.web.pages import host, job
 from warpmeter.web.pages.columns import HOSTS, JOBS, RATIO, few
 from warpmeter.web.pages.frame import frame
+from warpmeter.web.panels.alerts import Alarms
 from warpmeter.web.panels.heatmap import Heatmap
 from warpmeter.web.panels.panel import WINDOW
 from warpmeter.web.panels.series import Lines, Series
@@ -42,6 +43,7 @@ def show() -> None:
     with frame("overview", "Overview"):
         Stats("/api/v1/fleet/statistics", "The fleet over the window", HEADLINES)
         States("/api/v1/fleet/states", "GPUs now")
+        Alarms()
         Series("By host", LINES, follows=(*WINDOW, "metric"), link="host")
         Heatmap("/api/v1/heatmap", "By GPU")
         host.hosts(few(HOSTS, *NO_ROOM), ROWS).classes("wm-half")
