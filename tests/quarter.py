@@ -1,7 +1,7 @@
-"""A quarter of a small fleet, planted hour by hour: every figure of a report is known of it, worked out here from the rows.
+"""A quarter of a small fleet, planted hour by hour: every figure of a report can be worked out of the rows.
 
 Three hosts of four GPUs over thirteen weeks, an hour a sample, through the tables that ingest fills. `ant` trains ann's
-job each week, which slows in the last one; `bee` has bob's jobs, which mostly idle, and one of nobody beside them on a GPU;
+job each week, which slows in the last one; `bee` has bob's jobs, which mostly idle, and one of nobody's beside them;
 `cow` is held by no job, and its last GPU fails in the last week: memory errors, an XID, and then it is gone.
 """
 
@@ -69,7 +69,6 @@ def made(end: datetime, weeks: Sequence[int] = range(WEEKS), of_hour: int = 1) -
         "host": "cow",
         "gpu": 3,
         "uuid": "GPU-23",
-        
         "kind": "xid",
         "what": "GPU has fallen off the bus",
     }
@@ -99,9 +98,8 @@ def _hour(quarter: Quarter, week: int, hour: int, ts: float, period_ms: int) -> 
             if week >= WEEKS - 2:
                 quarter.hosts.append(stamp | {"cpu_util_permille": 300})
             quarter.gpus += [sample for gpu in range(4) if (sample := _gpu(stamp, week, hour, number, gpu))]
-    for host, jobs in ((0, ["train"]), (1, ["eval", "stray"])):
-        for kind in jobs:
-            _events(quarter, kind, week, hour, {"host": HOSTS[host], "ts": ts, "period_ms": period_ms})
+    for kind, host in (("train", "ant"), ("eval", "bee"), ("stray", "bee")):
+        _events(quarter, kind, week, hour, {"host": host, "ts": ts, "period_ms": period_ms})
 
 
 def _gpu(stamp: Row, week: int, hour: int, host: int, gpu: int) -> Row | None:

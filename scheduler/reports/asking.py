@@ -63,7 +63,7 @@ class Asker:
             values = {}
         else:
             sql = f"SELECT {columns} FROM ({sql})"
-        found: bytes = self.client.raw_query(sql, parameters=values or None, settings=SETTINGS, fmt="Parquet")
+        found: bytes = self.client.raw_query(sql, parameters=dict(values) or None, settings=SETTINGS, fmt="Parquet")
         return found
 
     def _values(self, query: Query, given: Mapping[str, Value]) -> dict[str, Value]:

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 
 from warpmeter.analysis.words import count, duration, percent
 from warpmeter.scheduler.reports.asking import Asker
-from warpmeter.scheduler.reports.document import Document, Section, Shown, Tile
+from warpmeter.scheduler.reports.document import Document, Section, Tile
 from warpmeter.scheduler.reports.job import captured
-from warpmeter.scheduler.reports.kinds import Asked, Finding, Period, Table
+from warpmeter.scheduler.reports.kinds import Asked, Finding, Period, Shown, Table
 from warpmeter.scheduler.reports.telling import Row, rows, when, worst_first
 
 
@@ -30,9 +30,7 @@ def document(asker: Asker, asked: Asked, period: Period) -> Document:  # noqa: A
         tiles=tuple(_tiles(asked_for)),
         findings=worst_first(_findings(tables, asked_for)),
         sections=tuple(_sections(tables)),
-        notes=(
-            "Findings, kernels and stragglers are those of every trace of the period, whoever loaded it. Times are UTC.",
-        ),
+        notes=("Findings, kernels and stragglers are of every trace of the period, whoever loaded it. Times are UTC.",),
     )
 
 
@@ -73,13 +71,16 @@ def _tiles(asked: list[Row]) -> Iterator[Tile]:
 def _findings(tables: Mapping[str, Table], asked: list[Row]) -> Iterator[Finding]:
     if failed := rows(tables["failed"]):
         worst = failed[0]
-        text = f"{count(worst['captures'], 'capture')} with a failure by {str(worst['reason']).replace('_', ' ')}: {worst['why']}"
+        reason = str(worst["reason"]).replace("_", " ")
+        text = f"{count(worst['captures'], 'capture')} with a failure by {reason}: {worst['why']}"
         yield Finding("warning" if any(map(_failed, asked)) else "info", text)
     for late in rows(tables["stragglers"])[:1]:
-        text = f"Rank {late['rank']} on {late['host']} cost the others {duration(late['cost_ns'])} in capture {late['capture_id']}."
+        where = f"in capture {late['capture_id']}"
+        text = f"Rank {late['rank']} on {late['host']} cost the others {duration(late['cost_ns'])} {where}."
         yield Finding("warning", text, f"Cause: {str(late['cause']).replace('_', ' ')}." if late["cause"] else "")
     for found in rows(tables["capture_findings"])[:5]:
-        where = f"In {count(found['captures'], 'capture')} of {count(found['jobs'], 'job')}; worst in {found['worst_capture']}."
+        seen = f"{count(found['captures'], 'capture')} of {count(found['jobs'], 'job')}"
+        where = f"In {seen}; worst in {found['worst_capture']}."
         yield Finding("info", str(found["text"]), where)
     for kernel in rows(tables["capture_kernels"])[:1]:
         yield Finding("info", f"Kernel {kernel['kernel']} took {percent(kernel['share'])} of all GPU time of kernels.")

@@ -8,9 +8,9 @@ from warpmeter.analysis.words import count, digits, percent
 from warpmeter.scheduler.reports import figures
 from warpmeter.scheduler.reports.asking import Asker
 from warpmeter.scheduler.reports.columns import NOT_TOLD
-from warpmeter.scheduler.reports.document import Document, Figure, Section, Shown, Tile, priced
+from warpmeter.scheduler.reports.document import Document, Figure, Section, Tile, priced
 from warpmeter.scheduler.reports.figures import Series
-from warpmeter.scheduler.reports.kinds import Asked, Finding, Period, Price, Table
+from warpmeter.scheduler.reports.kinds import Asked, Finding, Period, Price, Shown, Table
 from warpmeter.scheduler.reports.telling import Row, day_of, hours, money, rows, share, unpriced, when, worst_first
 
 PERIODS_BEFORE: Final = 12
@@ -18,8 +18,8 @@ PERIODS_BEFORE: Final = 12
 MUCH_WASTE, MUCH_UNMEASURED, MUCH_CHANGE = 0.1, 0.01, 0.1
 """What makes a finding: shares of allocated hours wasted, of hours not measured, of change to the period before."""
 COSTS: Final = ("energy_cost", "allocated_cost", "wasted_cost")
-OWNERS: Final = ("name", "jobs", "allocated_gpu_hours", "used_gpu_hours", "wasted_gpu_hours", "wasted_share", "gpu_util",
-                 "sm_active", "energy_kwh", *COSTS)  # fmt: skip
+OWNERS: Final = ("name", "jobs", "allocated_gpu_hours", "used_gpu_hours", "wasted_gpu_hours", "wasted_share",
+                 "gpu_util", "sm_active", "energy_kwh", *COSTS)  # fmt: skip
 JOBS: Final = ("job_id", "name", "user", "team", "gpus", "allocated_gpu_hours", "wasted_gpu_hours", "wasted_share",
                "gpu_util", "energy_kwh", *COSTS)  # fmt: skip
 TREND: Final = ("starts_at", "jobs", "available_gpu_hours", "allocated_gpu_hours", "used_gpu_hours", "wasted_gpu_hours",
@@ -160,10 +160,9 @@ def _waste(totals: Row, users: list[Row], jobs: list[Row]) -> Iterator[Finding]:
     if not jobs or totals["wasted_share"] < MUCH_WASTE:
         return
     worst, job = max(users, key=lambda row: row["wasted_gpu_hours"]), jobs[0]
-    text = (
-        f"{hours(totals['wasted_gpu_hours'])} that jobs held were idle ({percent(totals['wasted_share'])} of allocated), most "
-        f"of {worst['name'] or NOT_TOLD}: {hours(worst['wasted_gpu_hours'])} of {hours(worst['allocated_gpu_hours'])}."
-    )
+    wasted = f"{hours(totals['wasted_gpu_hours'])} that jobs held were idle"
+    most = f"{hours(worst['wasted_gpu_hours'])} of {hours(worst['allocated_gpu_hours'])}"
+    text = f"{wasted} ({percent(totals['wasted_share'])} of allocated), most of {worst['name'] or NOT_TOLD}: {most}."
     called = f"{job['job_id']} ({job['name']})" if job["name"] not in (None, job["job_id"]) else job["job_id"]
     action = (
         f"Begin with job {called} of {job['user'] or NOT_TOLD}: {hours(job['wasted_gpu_hours'])} idle of "
@@ -175,8 +174,8 @@ def _waste(totals: Row, users: list[Row], jobs: list[Row]) -> Iterator[Finding]:
 def _idle(idle: list[Row]) -> Iterator[Finding]:
     if idle:
         text = (
-            f"{count(idle[0]['of'], 'GPU')} did nothing for 95 % of the time or more, first of all GPU {idle[0]['gpu']} "
-            f"of {idle[0]['host']} for {digits(idle[0]['idle_gpu_hours'])} hours."
+            f"{count(idle[0]['of'], 'GPU')} did nothing for 95 % of the time or more, first of all "
+            f"GPU {idle[0]['gpu']} of {idle[0]['host']} for {digits(idle[0]['idle_gpu_hours'])} hours."
         )
         yield Finding("info", text, "Give them to who waits, or switch them off.")
 

@@ -6,9 +6,9 @@ from typing import Final
 from warpmeter.analysis.words import count, digits
 from warpmeter.scheduler.reports import figures
 from warpmeter.scheduler.reports.asking import Asker
-from warpmeter.scheduler.reports.document import Document, Figure, Section, Shown, Tile
+from warpmeter.scheduler.reports.document import Document, Figure, Section, Tile
 from warpmeter.scheduler.reports.figures import Series
-from warpmeter.scheduler.reports.kinds import Asked, Finding, Period, Table
+from warpmeter.scheduler.reports.kinds import Asked, Finding, Period, Shown, Table
 from warpmeter.scheduler.reports.telling import hours, rows, some, when, worst_first
 
 RESET_NEEDED: Final = (48, 62, 63, 64, 74, 79, 92, 94, 95, 109, 119, 120, 140, 154)
@@ -49,7 +49,7 @@ def document(asker: Asker, asked: Asked, period: Period) -> Document:  # noqa: A
         findings=findings,
         sections=tuple(_sections(tables)),
         notes=(
-            "Times are UTC. Failing sources and steps of clocks come from raw rows, which are kept for 14 days by default; "
+            "Times are UTC. Failing sources and steps of clocks come from raw rows, kept for 14 days by default; "
             "network links are looked at in the last hour of the period.",
         ),
         more_tables=(tables["totals"],),
@@ -76,8 +76,8 @@ def _tiles(tables: Mapping[str, Table]) -> Iterator[Tile]:
     memory = rows(tables["memory_errors"])
     bad = sum(row["uncorrected_errors"] > 0 for row in memory)
     yield Tile("GPUs with memory errors", str(len(memory)), f"{bad} with uncorrectable ones")
-    for name, label in (("held_back", "GPUs held back"), ("missing_gpus", "Missing GPUs"), ("links", "Slow or faulty links"),
-                        ("silent_hosts", "Silent hosts")):  # fmt: skip
+    named = {"held_back": "GPUs held back", "missing_gpus": "Missing GPUs", "links": "Slow or faulty links"}
+    for name, label in (named | {"silent_hosts": "Silent hosts"}).items():
         yield Tile(label, str(len(tables[name].rows)))
 
 
@@ -86,13 +86,16 @@ def _findings(tables: Mapping[str, Table]) -> Iterator[Finding]:
     if missing := rows(tables["missing_gpus"]):
         worst = missing[0]
         why = f" ({worst['why']})" if worst["why"] else ""
-        text = f"{count(len(missing), 'GPU')} missing while the host was there, first of all GPU {worst['gpu']} of {worst['host']} for {hours(worst['missing_gpu_hours'])}{why}."
+        first = f"GPU {worst['gpu']} of {worst['host']} for {hours(worst['missing_gpu_hours'])}{why}"
+        text = f"{count(len(missing), 'GPU')} missing while the host was there, first of all {first}."
         yield Finding("critical", text, "Reset or replace them; a GPU that left on purpose is forgotten after 28 days.")
     if silent := rows(tables["silent_hosts"]):
-        text = f"{count(len(silent), 'host')} silent for a while, {silent[0]['host']} for {digits(silent[0]['silent_hours'])} hours."
+        longest = f"{silent[0]['host']} for {digits(silent[0]['silent_hours'])} hours"
+        text = f"{count(len(silent), 'host')} silent for a while, first of all {longest}."
         yield Finding("warning", text, "Is the host up, and its agent (`warpmeter doctor` there)?")
     if slow := rows(tables["held_back"]):
-        text = f"Heat, a power brake or the hardware held back {count(len(slow), 'GPU')}, most of all GPU {slow[0]['gpu']} of {slow[0]['host']} in {count(slow[0]['held_back_hours'], 'hour')}."
+        most = f"GPU {slow[0]['gpu']} of {slow[0]['host']} in {count(slow[0]['held_back_hours'], 'hour')}"
+        text = f"Heat, a power brake or the hardware held back {count(len(slow), 'GPU')}, most of all {most}."
         yield Finding("warning", text, "Look at cooling and power of these hosts.")
     yield from _off(tables)
 
@@ -115,7 +118,8 @@ def _faults(tables: Mapping[str, Table]) -> Iterator[Finding]:
         worst = memory[0]
         text = (
             f"Memory fails on {count(len(memory), 'GPU')}, first of all GPU {worst['gpu']} of {worst['host']}: "
-            f"{count(worst['uncorrected_errors'], 'uncorrectable error')}, {count(worst['remapped_rows'], 'row')} remapped."
+            f"{count(worst['uncorrected_errors'], 'uncorrectable error')}, "
+            f"{count(worst['remapped_rows'], 'row')} remapped."
         )
         yield Finding("critical", text, "Reset them so that rows are remapped; replace those that fail again.")
 
@@ -146,21 +150,27 @@ def _off(tables: Mapping[str, Table]) -> Iterator[Finding]:
         )
 
 
+_SHOWN: Final[Mapping[str, tuple[str, str]]] = {
+    "xids": ("host gpu xid what reports first_at last_at standing", "No GPU reported an XID."),
+    "memory_errors": ("host gpu corrected_errors uncorrected_errors remapped_rows", "No memory error was added."),
+    "held_back": (
+        "host gpu held_back_hours heat_hours power_brake_hours hardware_hours heat_minutes power_brake_minutes "
+        "hardware_minutes",
+        "No GPU was held back.",
+    ),
+    "missing_gpus": ("host gpu missing_gpu_hours available_gpu_hours last_seen_at why", "No GPU was missing."),
+    "links": ("host link what value usual", "No link was slow or had errors."),
+    "clocks": ("host clock_skew_ms steps why first_at last_at", "No clock was seen to be off."),
+    "silent_hosts": ("host silent_hours heard_hours first_seen_at last_seen_at", "No host was silent."),
+    "sources": ("source state why hosts subjects reports first_at last_at", "No source failed."),
+}
+"""Of each table the columns that are shown, and what is said where it has no row."""
+
+
 def _sections(tables: Mapping[str, Table]) -> Iterator[Section]:
-    shown = (
-        ("xids", ("host", "gpu", "xid", "what", "reports", "first_at", "last_at", "standing"), "No GPU reported an XID."),
-        ("memory_errors", ("host", "gpu", "corrected_errors", "uncorrected_errors", "remapped_rows"), "No memory error was added."),
-        ("held_back", ("host", "gpu", "held_back_hours", "heat_hours", "power_brake_hours", "hardware_hours", "heat_minutes",
-                       "power_brake_minutes", "hardware_minutes"), "No GPU was held back."),
-        ("missing_gpus", ("host", "gpu", "missing_gpu_hours", "available_gpu_hours", "last_seen_at", "why"), "No GPU was missing."),
-        ("links", ("host", "link", "what", "value", "usual"), "No link was slow or had errors."),
-        ("clocks", ("host", "clock_skew_ms", "steps", "why", "first_at", "last_at"), "No clock was seen to be off."),
-        ("silent_hosts", ("host", "silent_hours", "heard_hours", "first_seen_at", "last_seen_at"), "No host was silent."),
-        ("sources", ("source", "state", "why", "hosts", "subjects", "reports", "first_at", "last_at"), "No source failed."),
-    )  # fmt: skip
-    for name, columns, nothing in shown:
+    for name, (columns, nothing) in _SHOWN.items():
         pictures = (_silent(tables[name]),) if name == "silent_hosts" and tables[name].rows else ()
-        yield Section(tables[name].title, "", pictures, (Shown(tables[name], columns, 40),), nothing)
+        yield Section(tables[name].title, "", pictures, (Shown(tables[name], tuple(columns.split()), 40),), nothing)
 
 
 def _silent(table: Table) -> Figure:

@@ -8,10 +8,10 @@ from typing import Final
 from warpmeter.analysis.words import count, digits, duration, percent
 from warpmeter.scheduler.reports import figures
 from warpmeter.scheduler.reports.asking import Asker
-from warpmeter.scheduler.reports.columns import NOT_TOLD, longest
-from warpmeter.scheduler.reports.document import Document, Figure, Section, Shown, Tile, priced
+from warpmeter.scheduler.reports.columns import longest
+from warpmeter.scheduler.reports.document import Document, Figure, Section, Tile, priced
 from warpmeter.scheduler.reports.figures import Series
-from warpmeter.scheduler.reports.kinds import Asked, Finding, Period, Price, ReportError, Table
+from warpmeter.scheduler.reports.kinds import Asked, Finding, Period, Price, ReportError, Shown, Table
 from warpmeter.scheduler.reports.telling import Row, hours, money, rows, share, some, unpriced, worst_first
 
 MUCH_WASTE, MUCH_SLOWER = 0.1, 0.1
@@ -48,7 +48,7 @@ def document(asker: Asker, asked: Asked, period: Period) -> Document:
         findings=worst_first(_findings(tables, totals)),
         sections=tuple(_sections(tables)),
         notes=(
-            "Wasted: GPU hours in which the GPU was known to be below 5 %; jobs on one GPU share its time. Times are UTC.",
+            "Wasted: GPU hours in which the GPU was known to be below 5 %; jobs on a GPU share its time. Times: UTC.",
             *unpriced(asked.price),
         ),
         more_tables=(tables["job"],),
@@ -86,8 +86,9 @@ def _subtitle(totals: Row, period: Period) -> str:
 
 
 def _summary(totals: Row, price: Price) -> str:
-    state = {"running": "runs still", "lost": "was lost: nothing is heard of it", "ended": "ended"}[totals["state"]]
-    said = f"It {state}, after {longest(totals['duration_seconds'])} on {count(len(totals['hosts']), 'host')}"
+    ran = f"{longest(totals['duration_seconds'])} on {count(len(totals['hosts']), 'host')}"
+    state = {"running": f"has run for {ran}", "lost": f"ran for {ran} until nothing was heard of it any more"}
+    said = f"It {state.get(totals['state'], f'ran for {ran}')}"
     if not totals["allocated_gpu_hours"]:
         return f"{said}. No GPU was seen to be held by it."
     said += f", and held {count(totals['gpus'], 'GPU')} for {hours(totals['allocated_gpu_hours'])}"
@@ -122,15 +123,16 @@ def _tiles(totals: Row, price: Price) -> Iterator[Tile]:
 def _findings(tables: Mapping[str, Table], totals: Row) -> Iterator[Finding]:
     yield from _faults(tables, totals)
     if totals["allocated_gpu_hours"] and totals["wasted_share"] >= MUCH_WASTE:
-        text = f"{hours(totals['wasted_gpu_hours'])} of {hours(totals['allocated_gpu_hours'])} were idle ({percent(totals['wasted_share'])})."
+        wasted, held = hours(totals["wasted_gpu_hours"]), hours(totals["allocated_gpu_hours"])
+        text = f"{wasted} of {held} were idle ({percent(totals['wasted_share'])})."
         yield Finding("warning", text, "The time line shows when; a capture of an idle phase shows what it waits for.")
     yield from _slower(rows(tables["past_runs"]))
     yield from _uneven(rows(tables["hosts"]))
     for found in rows(tables["stragglers"])[:1]:
         cause = f", by {str(found['cause']).replace('_', ' ')}" if found["cause"] else ""
         text = (
-            f"Rank {found['rank']} on {found['host']} kept the others waiting: it came last to {found['times_last']} of "
-            f"{found['collectives']} collectives, {duration(found['late_ns'])} late in all{cause}."
+            f"Rank {found['rank']} on {found['host']} kept the others waiting: it came last to "
+            f"{found['times_last']} of {found['collectives']} collectives, {duration(found['late_ns'])} late{cause}."
         )
         yield Finding("warning", text, f"It cost {duration(found['cost_ns'])} in capture {found['capture_id']}.")
     for found in rows(tables["capture_findings"])[:3]:
@@ -144,7 +146,7 @@ def _faults(tables: Mapping[str, Table], totals: Row) -> Iterator[Finding]:
             "critical", f"GPUs reported faults while the job was on them: {said}.", "Drain them and run diagnostics."
         )
     if totals["hosts_lost"]:
-        text = f"It ended without a word on {some(totals['hosts_lost'])}: the host or its agent went silent."
+        text = f"Its last word on {some(totals['hosts_lost'])} was not that it ended: host or agent went silent."
         yield Finding(
             "critical", text, "Was the host taken down, or out of memory? Its last samples and kernel log tell."
         )
@@ -154,7 +156,8 @@ def _faults(tables: Mapping[str, Table], totals: Row) -> Iterator[Finding]:
         yield Finding("critical", text)
     if slow := [row for row in rows(tables["gpus"]) if row["held_back_hours"]]:
         most = max(slow, key=lambda row: row["held_back_hours"])
-        text = f"Heat, a power brake or the hardware held back {count(len(slow), 'GPU')}, most of all GPU {most['gpu']} of {most['host']}."
+        worst = f"GPU {most['gpu']} of {most['host']}"
+        text = f"Heat, a power brake or the hardware held back {count(len(slow), 'GPU')}, most of all {worst}."
         yield Finding("warning", text, "Look at cooling and power of these hosts.")
 
 
@@ -167,7 +170,8 @@ def _slower(runs: list[Row]) -> Iterator[Finding]:
         usual = median(before)
         worse = 1 - now / usual if column == "sm_active" else now / usual - 1
         if worse >= MUCH_SLOWER:
-            text = f"{said} was {show(now)}, against {show(usual)} in the median of {count(len(before), 'earlier run')} of the same name."
+            runs_before = count(len(before), "earlier run")
+            text = f"{said} was {show(now)}, against {show(usual)} in the median of {runs_before} of the same name."
             yield Finding(
                 "warning", text, "Compare a capture of this run with one before: `warpmeter analyze NEW --diff OLD`."
             )
@@ -178,7 +182,8 @@ def _uneven(hosts: list[Row]) -> Iterator[Finding]:
     if len(known) >= 3:
         usual = median(row["sm_active"] for row in known)
         if usual and known[0]["sm_active"] < (1 - MUCH_SLOWER) * usual:
-            text = f"Host {known[0]['host']} did less than the others: SM activity {percent(known[0]['sm_active'])}, against a median of {percent(usual)}."
+            least = f"SM activity {percent(known[0]['sm_active'])}, against a median of {percent(usual)}"
+            text = f"Host {known[0]['host']} did less than the others: {least}."
             yield Finding("warning", text, "Look at its clocks, links and other jobs.")
 
 
@@ -193,8 +198,8 @@ def _sections(tables: Mapping[str, Table]) -> Iterator[Section]:
         (Shown(over_time, steps, 12),),
         "Nothing was measured of it in whole hours.",
     )
-    past = ("job_id", "started_at", "duration_seconds", "gpus", "allocated_gpu_hours", "wasted_share", "gpu_util", "sm_active",
-            "tensor_active", "step_p50_ns")  # fmt: skip
+    past = ("job_id", "started_at", "duration_seconds", "gpus", "allocated_gpu_hours", "wasted_share", "gpu_util",
+            "sm_active", "tensor_active", "step_p50_ns")  # fmt: skip
     yield Section(
         "Against earlier runs", tables=(Shown(tables["past_runs"], past, 11),), nothing="The job told no name."
     )
@@ -226,8 +231,8 @@ def _sections(tables: Mapping[str, Table]) -> Iterator[Section]:
 
 def captured(tables: Mapping[str, Table]) -> Iterator[Shown]:
     """What captures are shown by, in the report of a job and in that of captures."""
-    one = ("capture_id", "requested_at", "requested_by", "state", "why", "captured", "analysed", "step_p50_ns", "busy_share",
-           "exposed_communication_share", "top_kernel")  # fmt: skip
+    one = ("capture_id", "requested_at", "requested_by", "state", "why", "captured", "analysed", "step_p50_ns",
+           "busy_share", "exposed_communication_share", "top_kernel")  # fmt: skip
     yield Shown(tables["captures"], one, 20)
     yield Shown(tables["capture_findings"], ("finding", "text", "captures", "jobs", "ranks", "cost_ns"), 15)
     yield Shown(
@@ -250,6 +255,3 @@ def _use(steps: list[Row]) -> Figure:
     return Figure(
         "timeline", "Use of its GPUs", alt, figures.over_time(at, lines, f"hours since {first:%Y-%m-%d %H:%M} UTC")
     )
-
-
-__all__ = ["NOT_TOLD", "captured", "document", "life"]

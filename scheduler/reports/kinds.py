@@ -144,7 +144,8 @@ class Rendered:
     `stem`: a name for its folder or file, by report, subject and period (`fleet-weekly-2026-W48`). `title`: a mail's
     subject. `summary`: one to three sentences of plain text. `html`: one page that needs nothing else. `mail_html`:
     the same for a mail client, which shows `inline` as cid parts (multipart/related); `text`: its plain alternative.
-    `shown`: the tables as the page shows them. `files`: every file by its path below the report's folder (`report.html`, `tables/users.csv`, …).
+    `shown`: the tables as the page shows them. `files`: every file by its path below the report's folder
+    (`report.html`, `tables/users.csv`, …).
     `empty`: nothing was measured in the period.
     """
 

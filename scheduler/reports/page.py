@@ -8,8 +8,8 @@ from typing import Any, Final
 import jinja2
 
 from warpmeter.scheduler.reports import columns
-from warpmeter.scheduler.reports.document import Document, Shown
-from warpmeter.scheduler.reports.kinds import Inline, Table
+from warpmeter.scheduler.reports.document import Document
+from warpmeter.scheduler.reports.kinds import Inline, Shown, Table
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 MAIL_ROWS: Final = 10

@@ -35,10 +35,22 @@ def render(store: Store, asked: Asked, now: datetime | None = None) -> Rendered:
     html = page.page(document)
     mail, inline = page.mail(document, stem)
     return Rendered(
-        report=asked.report, period=period, subject=asked.subject, stem=stem, title=document.title,
-        summary=document.summary, findings=document.findings, tables=document.tables, shown=document.shown, html=html, mail_html=mail,
-        inline=inline, text=page.text(document), files=_files(asker, asked, document, html), empty=document.empty,
-    )  # fmt: skip
+        report=asked.report,
+        period=period,
+        subject=asked.subject,
+        stem=stem,
+        title=document.title,
+        summary=document.summary,
+        findings=document.findings,
+        tables=document.tables,
+        shown=document.shown,
+        html=html,
+        mail_html=mail,
+        inline=inline,
+        text=page.text(document),
+        files=_files(asker, asked, document, html),
+        empty=document.empty,
+    )
 
 
 def last_week(now: datetime) -> Period:

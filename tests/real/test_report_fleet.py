@@ -52,10 +52,10 @@ class Truth:
         self.jobs = jobs
 
     def hours(self, keep: Callable[[Row], bool] = lambda _: True) -> float:
-        return sum(row["period_ms"] for row in self.samples if keep(row)) / 3.6e6
+        return float(sum(row["period_ms"] for row in self.samples if keep(row))) / 3.6e6
 
     def held(self, keep: Callable[[Row], bool] = lambda _: True) -> float:
-        return sum(row["period_ms"] * part for row, part in self._parts() if keep(row)) / 3.6e6
+        return float(sum(row["period_ms"] * part for row, part in self._parts() if keep(row))) / 3.6e6
 
     def mean(self, column: str, held: bool) -> float | None:
         parts = list(self._parts()) if held else [(row, 1.0) for row in self.samples]
@@ -247,11 +247,11 @@ def test_idle_and_failing_gpus_are_named(planted: tuple[Store, Quarter], week: R
 def test_findings_say_what_was_planted(week: Rendered) -> None:
     told = "\n".join(f"{finding.severity}: {finding.text} {finding.action}" for finding in week.findings)
     for words in (
-        "critical: 1 GPU reported XIDs or memory errors that ECC could not mend, first of all GPU 3 of cow with XID 48, 79 "
-        "and 2 uncorrectable memory errors.",
+        "critical: 1 GPU reported XIDs or memory errors that ECC could not mend, first of all GPU 3 of cow with "
+        "XID 48, 79 and 2 uncorrectable memory errors.",
         "warning: Heat, a power brake or the hardware held back 1 GPU, most of all GPU 1 of cow in 3 hours.",
-        "warning: 176 GPU h that jobs held were idle (22 % of allocated), most of bob: 99 GPU h of 132 GPU h. Begin with "
-        "job eval-12 (eval.py) of bob",
+        "warning: 176 GPU h that jobs held were idle (22 % of allocated), most of bob: 99 GPU h of 132 GPU h. Begin "
+        "with job eval-12 (eval.py) of bob",
         "warning: 58 GPU h (2.9 %) were not measured",
         "info: 5 GPUs did nothing",
         "info: SM activity fell from 14 % to 8.9 %",
@@ -326,7 +326,7 @@ def test_what_cannot_be_asked_is_refused() -> None:
         ({"report": "captures", "formats": ("pdf",)}, "no format"),
     ):
         with pytest.raises(ReportError, match=words):
-            Asked(**given)  # type: ignore[arg-type]
+            Asked(**given)
     with pytest.raises(ReportError, match="price"):
         Price(float("nan"))
     with pytest.raises(ReportError, match="before it begins"):

@@ -30,14 +30,16 @@ def report(
         str, typer.Option("--job", "-j", help="The job of report job: over its life unless --since is given.")
     ] = "",
     price_per_kwh: Annotated[
-        float | None, typer.Option(min=0, help="What a kWh costs.", show_default="reports.price_per_kwh", rich_help_panel=PRICE)
+        float | None,
+        typer.Option(min=0, help="What a kWh costs.", show_default="setting", rich_help_panel=PRICE)
     ] = None,
     price_per_gpu_hour: Annotated[
-        float | None, typer.Option(min=0, help="What an hour of a GPU costs.", show_default="reports.price_per_gpu_hour", rich_help_panel=PRICE)
+        float | None,
+        typer.Option(min=0, help="What an hour of a GPU costs.", show_default="setting", rich_help_panel=PRICE)
     ] = None,
     currency: Annotated[
         str | None,
-        typer.Option(help="Of these prices.", show_default="reports.currency", rich_help_panel=PRICE),
+        typer.Option(help="Of these prices.", show_default="setting", rich_help_panel=PRICE),
     ] = None,
     out: Annotated[
         Path | None,
