@@ -15,6 +15,7 @@ import yaml  # type: ignore[import-untyped]
 from jinja2 import Environment, StrictUndefined
 
 from tests.tables import ask, land, row
+from warpmeter import grants
 from warpmeter.dictionary import meanings
 from warpmeter.store import Client
 
@@ -214,3 +215,20 @@ def test_dbt_builds_on_what_stays() -> None:
     assert {each["name"] for each in told} == {file.stem for file in (BI / "dbt" / "models").glob("*.sql")}
     project = yaml.safe_load((BI / "dbt" / "dbt_project.yml").read_text())
     assert project["profile"] in yaml.safe_load((BI / "dbt" / "profiles.yml").read_text())
+
+
+# --- the page -----------------------------------------------------------------------------------------------------
+
+
+def test_the_page_has_sql_that_the_engine_takes_and_the_rights_of_the_parts(planted: Client) -> None:
+    page = BI.with_name("bi.md").read_text()
+    blocks = "".join(re.findall(r"```sql\n(.*?)```", page, re.S))
+    found = [each.strip() for each in blocks.split(";") if each.strip()]
+    assert len(found) == 4
+    assert all("Query" in ask(planted, f"EXPLAIN AST {each}")[0][0] for each in found)
+    assert all(f"| {part} | {rights} |" in page for part, rights in grants.PARTS.items())
+    limits = grants.Limits()
+    assert f"{limits.seconds} s (a session may ask for up to {grants.SECONDS_AT_MOST})" in page
+    assert f"{limits.queries_per_hour:,} queries, {limits.seconds_per_hour:,} s of queries" in page
+    linked = re.findall(r"\]\((bi/[^)]+)\)", page)
+    assert [each for each in linked if not (BI.parent / each).exists()] == []
