@@ -22,7 +22,6 @@ from warpmeter.settings import Agent
 
 MetricSample = Envelope.MetricSample
 
-PERIOD_S: Final = 30.0
 NAME: Final = "job_step_seconds"
 AGAIN: Final = 4
 """Periods after which a process that counted no steps is looked at again."""
@@ -48,10 +47,10 @@ class PaceSource:
 
     name = "paces"
     topic = "metric-samples"
-    period_s = PERIOD_S
     timeout_s = 10.0
 
     def __init__(self, agent: Agent, attribution: Attribution) -> None:
+        self.period_s = agent.pace_interval_s
         self._host, self._proc, self._attribution = agent.host, files.below(agent.root, "proc"), attribution
         self._paths: dict[Key, str] = {}
         self._without: dict[Key, int] = {}

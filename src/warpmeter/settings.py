@@ -127,6 +127,7 @@ class Agent:
     device_interval_s: float = 1.0
     job_interval_s: float = 2.0
     job_event_interval_s: float = 10.0
+    pace_interval_s: float = 30.0
     health_interval_s: float = 10.0
     root: Path = Path("/")
     job_pattern: str = ""
