@@ -12,7 +12,7 @@ SELECT
     t.gpu_util AS gpu_util, t.sm_active AS sm_active, t.tensor_active AS tensor_active, t.dram_active AS dram_active,
     t.fb_used_bytes AS fb_used_bytes, t.fb_total_bytes AS fb_total_bytes,
     t.power_watts AS power_watts, t.temperature_celsius AS temperature_celsius,
-    greatest(0, dateDiff('second', t.idle_since, now64(3))) AS idle_s,
+    if(isNull(t.idle_since), NULL, greatest(0, dateDiff('second', t.idle_since, now64(3)))) AS idle_s,
     t.job_ids[1] AS job_id, length(t.job_ids) AS jobs,
     greatest(0, dateDiff('second', t.last_seen_at, now64(3))) AS seen_s,
     if(t.status = 'gone', if(t.why = '', t.state, t.why), arrayStringConcat(t.problems, '; ')) AS problems,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests import captures, cookbook_world, timelines, webworld
+from tests import captures, cookbook_world, timelines, topworld, webworld
 from tests.tables import UUID, land, row, token
 from warpmeter import queries
 from warpmeter.store import Client
@@ -480,9 +480,13 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "test_web_analysis": captures.OF_THE_PAGE,
     "test_web_fleet": webworld.QUERIES,
     "test_web_captures": ("capture_states", "captures_listed", "job_trees_of"),
+    "test_web_alerts": (
+        "alert_history", "alert_rules_firing", "alerts_counts", "alerts_listed", "silences_listed",
+    ),  # fmt: skip
     "test_web_schedules": ("schedules_listed",),
     "test_stack_queries": ("stack_diff", "stack_flame", "stack_share", "stack_top"),
     "test_web_stacks": ("stack_seen",),
+    "test_top": topworld.QUERIES,
     "test_regressions": ("regression_figures", "regression_kernels", "regression_runs", "regression_series"),
 }
 """Queries that a test beside this one answers."""

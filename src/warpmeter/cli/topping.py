@@ -2,18 +2,20 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import typer
+from rich.cells import cell_len
 
-from warpmeter.cli.common import err, fail, out, print_json, print_table, printable
-from warpmeter.settings import Settings
+from warpmeter.cli.common import err, fail, out, print_json, printable
+from warpmeter.settings import Settings, unsendable
 from warpmeter.top import units
 from warpmeter.top.asking import Head, Refresh, Wish, refreshed
-from warpmeter.top.lists import Listing, Place, words
+from warpmeter.top.drawing import fitted, totals
+from warpmeter.top.lists import Kind, Listing, Place, words
 from warpmeter.top.source import ApiSource, Source, StoreSource
 from warpmeter.top.view import View
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 TOKEN: Final = "WARPMETER_TOKEN"
 LEAST_S: Final = 0.2
+PLAIN_LEFT: Final = (Kind.TEXT, Kind.STATE)
 
 
 def begun(tab: str, sort: str | None, text: str, interval_s: float) -> "Start":
@@ -47,8 +50,8 @@ def api(url: str, token_file: Path | None) -> Source:
     if found.scheme not in ("http", "https") or not found.hostname:
         fail(f"--url {url}: write http://host:port or https://host:port", 2)
     token = token_file.read_text().strip() if token_file is not None else os.environ.get(TOKEN, "").strip()
-    if not token.isprintable() or not token.isascii():
-        fail(f"the token of {token_file or TOKEN} is none: it must be one line of ASCII", 2)
+    if why := unsendable(token):
+        fail(f"the token of {token_file or TOKEN}: {why}", 2)
     return ApiSource(url.rstrip("/"), token)
 
 
@@ -107,8 +110,6 @@ def _document(refresh: Refresh, view: View) -> dict[str, Any]:
 
 
 def _table(refresh: Refresh, view: View) -> None:
-    from warpmeter.top.drawing import totals
-
     for group in totals(refresh):
         out.print("".join(text for text, _ in group), markup=False, highlight=False, soft_wrap=True)
     fleet = refresh.fleet
@@ -117,11 +118,21 @@ def _table(refresh: Refresh, view: View) -> None:
     said += [f"Power {units.watts(fleet['power_watts'])}"] if fleet.get("power_watts") is not None else []
     if said:
         out.print("   ".join(said), markup=False, highlight=False, soft_wrap=True)
-    columns = view.listing.columns
-    rows = [[printable(words(row.get(each.name), each.kind)) for each in columns] for row in _rows(view)]
-    print_table("" if rows else view.listing.title, [each.title for each in columns], rows)
+    if view.order:
+        for line in _lines(view):
+            sys.stdout.write(line.rstrip() + "\n")
+    else:
+        out.print(f"{view.listing.title}: none", markup=False, highlight=False)
     if view.table.cut:
-        err.print(
-            f"{len(view.table.rows):,} of {view.table.total:,} rows read: those that come first in this order",
-            highlight=False,
-        )
+        read, there = len(view.table.rows), view.table.total
+        err.print(f"{read:,} of {there:,} rows read: those that come first in this order", highlight=False)
+
+
+def _lines(view: View) -> Iterator[str]:
+    """Plain columns, each as wide as its longest value."""
+    columns, rows = view.listing.columns, _rows(view)
+    cells = [[printable(words(row.get(each.name), each.kind)) for row in rows] for each in columns]
+    widths = [max(map(cell_len, (each.title, *texts))) for each, texts in zip(columns, cells, strict=True)]
+    for line in ([each.title for each in columns], *zip(*cells, strict=True)):
+        shown = zip(line, widths, columns, strict=True)
+        yield "  ".join(fitted(text, width, each.kind in PLAIN_LEFT) for text, width, each in shown)

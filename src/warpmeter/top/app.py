@@ -11,6 +11,7 @@ from textual import events, on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
+from textual.screen import Screen
 from textual.widgets import Input
 
 from warpmeter.top import drawing, units
@@ -84,20 +85,23 @@ class Top(App[int]):
     Lines { width: 100%; height: auto; }
     Grid { width: 100%; height: 1fr; min-height: 2; }
     #filter { display: none; height: 1; border: none; padding: 0; }
-    #filter.shown { display: block; }
     ModalScreen { align: center middle; background: transparent; }
-    .box { width: 92; max-width: 100%; height: auto; max-height: 100%; border: round ansi_cyan; padding: 0 1; background: ansi_default; }
+    .box {
+        width: 92; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
+        border: round ansi_cyan; background: ansi_default;
+    }
     .narrow { width: 34; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        _key("ctrl+c", "leave", "End", priority=True), _key("q,f10", "leave", "End"), _key("question_mark,f1", "keys", "Keys"),
-        _key("slash,f4,backslash", "filter", "Filter"), _key("s,f6", "sort", "Sort"),
+        _key("ctrl+c", "leave", "End", priority=True), _key("q,f10", "leave", "End"),
+        _key("question_mark,f1", "keys", "Keys"),
+        _key("slash,f4", "filter", "Filter", priority=True), _key("s,f6", "sort", "Sort"),
         _key("less_than_sign,comma", "sort_next(-1)", ""), _key("greater_than_sign,full_stop", "sort_next(1)", ""),
         _key("r,I", "reverse", ""), _key("p", "pause", "Pause"), _key("R,f5,ctrl+r", "again", ""),
         _key("plus", "rest(1)", ""), _key("minus", "rest(-1)", ""),
         _key("tab", "tab(1)", "", priority=True), _key("shift+tab", "tab(-1)", "", priority=True),
         _key("1", "tab_at(0)", ""), _key("2", "tab_at(1)", ""), _key("3", "tab_at(2)", ""),
-        _key("enter", "open", "Open"), _key("o", "open_other", "Job"), _key("escape,backspace", "back", "Back"),
+        _key("enter", "open", "Open"), _key("o", "open_other", "Job"), _key("escape,backspace", "out", "Back"),
         _key("down,j", "move(1)", ""), _key("up,k", "move(-1)", ""), _key("pagedown,ctrl+f", "page(1)", ""),
         _key("pageup,ctrl+b", "page(-1)", ""), _key("home,g", "first", ""), _key("end,G", "last", ""),
         _key("right,l", "slide(1)", ""), _key("left,h", "slide(-1)", ""),
@@ -123,6 +127,11 @@ class Top(App[int]):
         """What is looked at."""
         return self._visits[-1]
 
+    @property
+    def _base(self) -> Screen[object]:
+        """The list's screen, whatever has come up over it."""
+        return self.screen_stack[0]
+
     def compose(self) -> ComposeResult:
         """Title, head, tabs, the grid, the filter, and what is said below."""
         yield Lines("title")
@@ -136,7 +145,7 @@ class Top(App[int]):
         """Begin to ask, and to tell the time."""
         for number, status in ENDED_BY.items():
             asyncio.get_running_loop().add_signal_handler(number, self.exit, status)
-        self.query_one(Grid).focus()
+        self._base.query_one(Grid).focus()
         self.set_interval(1.0, self._tick)
         self.poller.start()
         self._look()
@@ -165,7 +174,7 @@ class Top(App[int]):
             self._heard, self._shown = time.monotonic(), refresh
             visit.facts = refresh.facts or (visit.facts if not visit.place.kind else {})
             visit.view.show(refresh.table, refresh.wish.searched)
-            self.query_one(Grid).look(visit.view)
+            self._base.query_one(Grid).look(visit.view)
         self._draw()
         self._ask_again_if_other()
 
@@ -184,7 +193,7 @@ class Top(App[int]):
 
     def _look(self) -> None:
         """Look at something else: draw what was known of it, and ask."""
-        self.query_one(Grid).look(self.visit.view)
+        self._base.query_one(Grid).look(self.visit.view)
         self._close_filter(keep=True)
         self._draw()
         self._ask()
@@ -195,13 +204,13 @@ class Top(App[int]):
     # What is drawn
 
     def _draw(self) -> None:
-        if not self.is_running or not self.query("#foot"):
+        if not self.is_running or not self._base.query("#foot"):
             return
         width, low = self.size.width, self.size.height < LOW
-        self.query_one("#title", Lines).show([self._title(width)])
-        self.query_one("#head", Lines).show([] if low else self._head(width))
-        self.query_one("#tabs", Lines).show([] if self.size.height < 6 else [self._tabs(width)])
-        self.query_one("#foot", Lines).show([] if self.size.height < 5 and not self._why else [self._foot(width)])
+        self._base.query_one("#title", Lines).show([self._title(width)])
+        self._base.query_one("#head", Lines).show([] if low else self._head(width))
+        self._base.query_one("#tabs", Lines).show([] if self.size.height < 6 else [self._tabs(width)])
+        self._base.query_one("#foot", Lines).show([] if self.size.height < 5 and not self._why else [self._foot(width)])
 
     def _title(self, width: int) -> Line:
         places = [clean(f"{visit.place.kind} {visit.place.name}".strip() or "fleet") for visit in self._visits]
@@ -312,11 +321,11 @@ class Top(App[int]):
 
     def _choose(self, at: int) -> None:
         self.visit.view.choose(at)
-        self.query_one(Grid).refresh()
+        self._base.query_one(Grid).refresh()
 
     def action_slide(self, columns: int) -> None:
         """Show columns further right."""
-        self.query_one(Grid).slide(columns)
+        self._base.query_one(Grid).slide(columns)
 
     def action_tab(self, step: int) -> None:
         """The next list."""
@@ -354,7 +363,7 @@ class Top(App[int]):
         self._visits.append(visit)
         self._look()
 
-    def action_back(self) -> None:
+    def action_out(self) -> None:
         """Out of the filter, then out of the place."""
         if self.visit.view.text:
             self._filter("")
@@ -394,7 +403,7 @@ class Top(App[int]):
         self.action_open()
 
     def _rearranged(self) -> None:
-        self.query_one(Grid).redraw()
+        self._base.query_one(Grid).redraw()
         self._draw()
         self._ask_again_if_other()
 
@@ -420,15 +429,21 @@ class Top(App[int]):
     # The filter
 
     def action_filter(self) -> None:
-        """Type what is looked for."""
-        entry = self.query_one("#filter", Input)
-        entry.add_class("shown")
+        """Type what is looked for. It has priority: what is typed behind the slash must not be taken for commands."""
+        entry = self._base.query_one("#filter", Input)
+        if self.screen is not self._base:
+            return
+        if entry.display:
+            entry.insert_text_at_cursor("/")
+            return
         entry.value = self.visit.view.text
-        entry.focus()
+        entry.cursor_position = len(entry.value)
+        entry.display = True
+        self._base.set_focus(entry)
 
     @on(Input.Changed, "#filter")
     def _typed(self, event: Input.Changed) -> None:
-        if self.query_one("#filter").has_class("shown"):
+        if self._base.query_one("#filter").display:
             self._filter(event.value)
 
     @on(Input.Submitted, "#filter")
@@ -440,16 +455,16 @@ class Top(App[int]):
         self._rearranged()
 
     def _close_filter(self, keep: bool) -> None:
-        entry = self.query_one("#filter", Input)
-        if entry.has_class("shown"):
-            entry.remove_class("shown")
+        entry = self._base.query_one("#filter", Input)
+        if entry.display:
+            entry.display = False
             if not keep:
                 self._filter("")
-        self.query_one(Grid).focus()
+        self._base.set_focus(self._base.query_one(Grid))
 
     def on_key(self, event: events.Key) -> None:
         """In the filter Esc takes it back, and the arrows go through what is left."""
-        if not self.query_one("#filter").has_class("shown"):
+        if not self._base.query_one("#filter").display:
             return
         moves: dict[str, Callable[[], None]] = {
             "escape": lambda: self._close_filter(keep=False),

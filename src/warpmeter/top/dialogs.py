@@ -33,8 +33,8 @@ KEYS: Final = (
 NOTES: Final = (
     "The first row is chosen until you move; from then on the row that you chose is followed wherever it goes in the "
     "order. Columns of what is gone are dim: they are its last words. GPU util, SM, Tensor, DRAM: means over the last "
-    "sample; Idle: how long it has been below 5 %. Of more rows than 10,000 those are read that come first in the order "
-    "that you chose; the words of the filter are then looked for in all of them."
+    "sample; Idle: how long it has been below 5 %. Of more rows than 10,000 those are read that come first in the "
+    "order that you chose; the words of the filter are then looked for in all of them."
 )
 
 

@@ -55,7 +55,7 @@ def fitted(text: str, width: int, left: bool = True) -> str:
 
 
 def layout(table: Table, width: int, skipped: int = 0) -> list[Placed]:
-    """The columns that fit, from left to right: the first one always, then those after `skipped`; the last may be cut."""
+    """The columns that fit: the first one always, then those after `skipped`; the last may be cut."""
     columns = table.listing.columns
     found: list[Placed] = []
     for column in (columns[0], *columns[1 + skipped :]):

@@ -52,8 +52,8 @@ class Column:
 class Listing:
     """A list: `query` answers it, `key` names the columns that tell its rows apart, `state` the one that colours them.
 
-    `asked` are parameters of the query that are always the same. `leads_to` is the kind of place that a row leads to
-    (host, job), and `other` that of the second key; '' for none. `ordered`: the query sorts, filters and cuts by itself.
+    `asked` are parameters of the query that are always the same. `leads_to` is the kind of place that a row leads to:
+    host or job. `ordered`: the query sorts, filters and cuts by itself.
     """
 
     name: str
@@ -63,7 +63,6 @@ class Listing:
     columns: tuple[Column, ...]
     state: str = ""
     leads_to: str = ""
-    other: str = ""
     sort: str = ""
     asked: tuple[tuple[str, str], ...] = ()
     ordered: bool = True
@@ -73,41 +72,46 @@ class Listing:
         return next((each for each in self.columns if each.name == name), None)
 
 
+_HOST: Final = Column("host", "Host", width=14, most=40)
+_STATE: Final = Column("state", "State", Kind.STATE)
+_GPUS: Final = Column("gpus", "GPUs", Kind.COUNT)
+_GPU: Final = Column("gpu", "GPU", Kind.COUNT, 3)
 _UTIL: Final = Column("gpu_util", "GPU util", Kind.BAR)
 _SM: Final = Column("sm_active", "SM", Kind.RATIO)
+_TENSOR: Final = Column("tensor_active", "Tensor", Kind.RATIO)
+_DRAM: Final = Column("dram_active", "DRAM", Kind.RATIO)
+_MEMORY: Final = Column("fb_used_bytes", "Memory", Kind.BYTES)
+_POWER: Final = Column("power_watts", "Power", Kind.WATTS)
+_TEMP: Final = Column("temperature_celsius", "Temp", Kind.CELSIUS)
+_CORES: Final = Column("cpu_cores", "Cores", Kind.NUMBER)
+_PROBLEMS: Final = Column("problems", "Problems", width=14, most=200)
 
 HOSTS: Final = Listing(
     "hosts", "Hosts", "live_hosts", ("host",),
     (
-        Column("host", "Host", width=14, most=40), Column("state", "State", Kind.STATE), Column("gpus", "GPUs", Kind.COUNT),
-        _UTIL, _SM, Column("gpu_power_watts", "Power", Kind.WATTS), Column("cpu_util", "CPU", Kind.RATIO),
-        Column("mem_used", "Mem", Kind.RATIO), Column("load1", "Load", Kind.NUMBER),
-        Column("network_bytes_per_s", "Net", Kind.RATE), Column("storage_bytes_per_s", "Disk", Kind.RATE),
-        Column("seen_s", "Seen", Kind.SPAN), Column("problems", "Problems", width=14, most=200),
+        _HOST, _STATE, _GPUS, _UTIL, _SM, Column("gpu_power_watts", "Power", Kind.WATTS),
+        Column("cpu_util", "CPU", Kind.RATIO), Column("mem_used", "Mem", Kind.RATIO),
+        Column("load1", "Load", Kind.NUMBER), Column("network_bytes_per_s", "Net", Kind.RATE),
+        Column("storage_bytes_per_s", "Disk", Kind.RATE), Column("seen_s", "Seen", Kind.SPAN), _PROBLEMS,
     ),
     state="state", leads_to="host", sort="host",
 )  # fmt: skip
 GPUS: Final = Listing(
     "gpus", "GPUs", "live_gpus", ("host", "gpu", "uuid"),
     (
-        Column("host", "Host", width=14, most=40), Column("gpu", "GPU", Kind.COUNT, 3),
-        Column("status", "State", Kind.STATE), _UTIL, _SM, Column("tensor_active", "Tensor", Kind.RATIO),
-        Column("dram_active", "DRAM", Kind.RATIO), Column("fb_used_bytes", "Memory", Kind.BYTES),
-        Column("power_watts", "Power", Kind.WATTS), Column("temperature_celsius", "Temp", Kind.CELSIUS),
-        Column("idle_s", "Idle", Kind.SPAN), Column("job_id", "Job", width=14, most=40),
-        Column("problems", "Problems", width=14, most=200), Column("model", "Model", width=21, most=30),
-        Column("uuid", "UUID", width=40),
+        _HOST, _GPU, Column("status", "State", Kind.STATE), _UTIL, _SM, _TENSOR, _DRAM, _MEMORY, _POWER, _TEMP,
+        Column("idle_s", "Idle", Kind.SPAN), Column("job_id", "Job", width=14, most=40), _PROBLEMS,
+        Column("model", "Model", width=21, most=30), Column("uuid", "UUID", width=40),
     ),
-    state="status", leads_to="host", other="job", sort="host",
+    state="status", leads_to="host", sort="host",
 )  # fmt: skip
 JOBS: Final = Listing(
     "jobs", "Jobs", "live_jobs", ("job_id",),
     (
         Column("job_id", "Job", width=14, most=40), Column("name", "Name", width=12, most=24),
-        Column("user", "User", width=9, most=16), Column("state", "State", Kind.STATE), Column("hosts", "Hosts", Kind.COUNT),
-        Column("gpus", "GPUs", Kind.COUNT), Column("gpus_idle", "Idle", Kind.COUNT), Column("gpus_failing", "Bad", Kind.COUNT),
-        _UTIL, _SM, Column("power_watts", "Power", Kind.WATTS), Column("running_s", "Running", Kind.SPAN),
-        Column("cpu_cores", "Cores", Kind.NUMBER), Column("rss_bytes", "RSS", Kind.BYTES),
+        Column("user", "User", width=9, most=16), _STATE, Column("hosts", "Hosts", Kind.COUNT), _GPUS,
+        Column("gpus_idle", "Idle", Kind.COUNT), Column("gpus_failing", "Bad", Kind.COUNT), _UTIL, _SM, _POWER,
+        Column("running_s", "Running", Kind.SPAN), _CORES, Column("rss_bytes", "RSS", Kind.BYTES),
         Column("gpu_memory_bytes", "GPU mem", Kind.BYTES), Column("account", "Account", width=9, most=16),
         Column("command", "Command", width=14, most=200),
     ),
@@ -115,22 +119,17 @@ JOBS: Final = Listing(
 )  # fmt: skip
 _LATELY: Final = ("since", "-15m")
 RANKS: Final = Listing(
-    "ranks", "Ranks (15 min)", "job_ranks", ("host", "uuid"),
+    "ranks", "Ranks, 15 min", "job_ranks", ("host", "uuid"),
     (
-        Column("rank", "Rank", Kind.COUNT), Column("host", "Host", width=14, most=40),
-        Column("gpu", "GPU", Kind.COUNT, 3), Column("pid", "PID", Kind.COUNT, 8), _UTIL, _SM,
-        Column("tensor_active", "Tensor", Kind.RATIO), Column("dram_active", "DRAM", Kind.RATIO),
-        Column("fb_used_bytes", "Memory", Kind.BYTES), Column("power_watts", "Power", Kind.WATTS),
-        Column("temperature_celsius", "Temp", Kind.CELSIUS), Column("odd", "Odd in", width=14, most=200),
+        Column("rank", "Rank", Kind.COUNT), _HOST, _GPU, Column("pid", "PID", Kind.COUNT, 8), _UTIL, _SM, _TENSOR,
+        _DRAM, _MEMORY, _POWER, _TEMP, Column("odd", "Odd in", width=14, most=200),
     ),
     leads_to="host", sort="rank", asked=(_LATELY,), ordered=False,
 )  # fmt: skip
 JOB_HOSTS: Final = Listing(
-    "hosts", "Hosts (15 min)", "job_hosts", ("host",),
+    "hosts", "Hosts, 15 min", "job_hosts", ("host",),
     (
-        Column("host", "Host", width=14, most=40), Column("state", "State", Kind.STATE), Column("gpus", "GPUs", Kind.COUNT),
-        _UTIL, _SM, Column("tensor_active", "Tensor", Kind.RATIO), Column("dram_active", "DRAM", Kind.RATIO),
-        Column("power_watts", "W a GPU", Kind.WATTS), Column("cpu_cores", "Cores", Kind.NUMBER),
+        _HOST, _STATE, _GPUS, _UTIL, _SM, _TENSOR, _DRAM, Column("power_watts", "W a GPU", Kind.WATTS), _CORES,
         Column("rss_bytes_max", "RSS most", Kind.BYTES), Column("ranks", "Ranks", width=14, most=60),
     ),
     state="state", leads_to="host", sort="host", asked=(_LATELY,), ordered=False,

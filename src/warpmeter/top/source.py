@@ -1,6 +1,7 @@
 """Where the rows come from: named queries, asked of the store or of the API."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -126,10 +127,12 @@ class ApiSource:
         return f"{self.url} answers {status}: {_detail(body)}"
 
 
+_CONNECTION: Final = re.compile(r"^(<[^>]*>|HTTPS?Connection(Pool)?\([^)]*\)): ")
+
+
 def _short(error: Exception) -> str:
     """The transport's last words, without its objects."""
-    said = str(getattr(error, "reason", None) or error)
-    return said.rpartition(">: ")[2] or said
+    return _CONNECTION.sub("", str(getattr(error, "reason", None) or error))
 
 
 def _detail(body: bytes) -> str:

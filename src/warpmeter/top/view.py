@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from warpmeter.top.lists import Kind, Listing, words
+from warpmeter.top.lists import Column, Kind, Listing, words
 from warpmeter.top.source import Rows
 
 Row = Sequence[Any]
@@ -112,9 +112,9 @@ def _comparison(listing: Listing, name: str, sign: str, text: str) -> tuple[str,
     return column.name, sign, value / 100 if percent else value
 
 
-def _column(listing: Listing, name: str) -> Any:
-    """The column that a person means: by its name, its title, or how either begins."""
-    for same in (str.__eq__, str.startswith):
+def _column(listing: Listing, name: str) -> Column | None:
+    """The column that a person means: by its name, its title, how either begins, or a part of it."""
+    for same in (str.__eq__, str.startswith, str.__contains__):
         for column in listing.columns:
             title = column.title.lower().replace(" ", "_")
             if column.kind not in (Kind.TEXT, Kind.STATE) and (same(column.name, name) or same(title, name)):
@@ -123,7 +123,7 @@ def _column(listing: Listing, name: str) -> Any:
 
 
 def sorted_rows(found: Table, places: Sequence[int], sort: str, descending: bool) -> list[int]:
-    """Rows in order of a column; what is not known comes last either way, and equals stay as they came: by their keys."""
+    """Rows in order of a column; what is not known comes last either way, equals stay as they came."""
     at, rows = found.places.get(sort), found.rows
     if at is None:
         return list(places)
@@ -144,7 +144,7 @@ class View:
     """One list as it is looked at. `order` are the places of the rows that are shown, in their order.
 
     Until somebody moves, the first row is chosen, whichever that is; then the chosen row is followed by its key, and it
-    keeps its line on the screen where it moves in the order. When it is gone, the one that has taken its place is chosen.
+    keeps its line on the screen where it moves in the order. When it is gone, the one that took its place is chosen.
     """
 
     listing: Listing
@@ -173,7 +173,7 @@ class View:
         return {name: row[place] for name, place in self.table.places.items()}
 
     def show(self, found: Table, searched: bool = False) -> None:
-        """Take new data; `searched`: the source was asked for some of its rows only, so they tell not how many it has."""
+        """Take new data; `searched`: the source was asked for some of its rows, so they tell not how many it has."""
         self.table = found
         self.large = found.cut or (searched and self.large)
         self.arrange()

@@ -1,12 +1,11 @@
 """The widgets: lines of text as they are drawn, and the grid, of which only the lines that are seen are ever made."""
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.binding import BindingType
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -25,16 +24,16 @@ STYLES: Final = {
 CHOSEN: Final = Style(reverse=True)
 
 
-def strip(line: Line, width: int, over: Style | None = None) -> Strip:
-    """A line in just so many cells."""
-    found = Strip([Segment(text, STYLES[name] + over if over else STYLES[name]) for text, name in line])
-    return found.adjust_cell_length(width, over).crop(0, width)
+def strip(line: Line, width: int, style: Style | None = None) -> Strip:
+    """A line in just so many cells; in one `style` where one is given, else each span in its own."""
+    found = Strip([Segment(text, style or STYLES[name]) for text, name in line])
+    return found.adjust_cell_length(width, style).crop(0, width)
 
 
 class Lines(Widget):
     """Lines of text, as high as there are lines."""
 
-    def __init__(self, id: str) -> None:  # noqa: A002: Textual's name
+    def __init__(self, id: str) -> None:
         super().__init__(id=id)
         self._lines: Sequence[Line] = ()
 
@@ -53,8 +52,6 @@ class Lines(Widget):
 
 class Grid(Widget, can_focus=True):
     """The list of a view: its heading, and the rows that are seen."""
-
-    BINDINGS: ClassVar[list[BindingType]] = []
 
     class Opened(Message):
         """The chosen row was asked for."""
@@ -100,7 +97,8 @@ class Grid(Widget, can_focus=True):
         if not self._placed:
             self._placed = layout(view.table, width - 1, self.skipped)
         if y == 0:
-            return strip(heading(view, self._placed), width)
+            rest: Line = [(" " * width, "head")]
+            return strip(heading(view, self._placed) + rest, width)
         at = view.top + y - 1
         if at >= len(view.order):
             return strip(self._empty() if y == 2 and not view.order else [], width)

@@ -33,7 +33,7 @@ def top(
             autocompletion=complete.top_sorts,
         ),
     ] = None,
-    filter: Annotated[  # noqa: A002: the option's name
+    filter: Annotated[
         str, typer.Option("--filter", help="Rows that have these words, or fit: 'idle gpu-01', 'util<5 power>600'.")
     ] = "",
     once: Annotated[
