@@ -221,7 +221,7 @@ def _begun(rule: Rule, mark: str, subject: Subject, now: float) -> Alert:
     begin = datetime.fromtimestamp(now, UTC)
     return Alert(
         alert_id=f"{rule.name}-{mark}-{begin:%Y%m%dT%H%M%S}", rule=rule.name, severity=rule.severity, state="pending",
-        fingerprint=mark, labels={**rule.labels, **subject.labels}, summary="", ts=now, started_at=now,
+        fingerprint=mark, labels={**rule.labels, **subject.labels}, summary="", ts=0.0, started_at=now,
     )  # fmt: skip
 
 
