@@ -488,6 +488,7 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "test_web_stacks": ("stack_seen",),
     "test_top": topworld.QUERIES,
     "test_regressions": ("regression_figures", "regression_kernels", "regression_runs", "regression_series"),
+    "test_trigger_desk": ("captures_triggered",),
 }
 """Queries that a test beside this one answers."""
 

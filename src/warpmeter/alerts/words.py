@@ -21,6 +21,8 @@ CARING: Final = ("acknowledge", "unacknowledge")
 ACTIONS: Final = (*SILENCING, *CARING)
 LONGEST_S: Final = 366 * 86_400.0
 """Of a silence: what is to be silent for ever is a rule to be switched off."""
+KEPT: Final = (1_577_836_800.0, 4_102_444_800.0)
+"""The times that the store takes: 2020 to 2100."""
 EXPRESSION: Final = "~"
 """Before the expression of a matcher, which must match the whole value."""
 MATCHERS: Final = 20
@@ -112,6 +114,8 @@ def _unsilent(word: Word) -> str:
             return why
     if not word.HasField("ends_at") or not math.isfinite(word.ends_at):
         return "say when the silence ends"
+    if (word.HasField("starts_at") and word.starts_at < KEPT[0]) or word.ends_at >= KEPT[1]:
+        return "a silence begins after 2020 and ends before 2100: the store takes no other times"
     if word.ends_at <= max(word.starts_at, word.ts):
         return "the silence ends before it begins"
     if word.ends_at - max(word.starts_at, word.ts) > LONGEST_S:
