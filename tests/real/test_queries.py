@@ -481,8 +481,12 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "test_web_fleet": webworld.QUERIES,
     "test_web_captures": ("capture_states", "captures_listed", "job_trees_of"),
     "test_web_alerts": (
-        "alert_history", "alert_rules_firing", "alerts_counts", "alerts_listed", "silences_listed",
-    ),  # fmt: skip
+        "alert_history",
+        "alert_rules_firing",
+        "alerts_counts",
+        "alerts_listed",
+        "silences_listed",
+    ),
     "test_web_schedules": ("schedules_listed",),
     "test_stack_queries": ("stack_diff", "stack_flame", "stack_share", "stack_top"),
     "test_web_stacks": ("stack_seen",),
