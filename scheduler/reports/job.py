@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Final
 
+from warpmeter import regressions
 from warpmeter.analysis.words import count, digits, duration, percent
 from warpmeter.scheduler.reports import figures
 from warpmeter.scheduler.reports.asking import Asker
@@ -18,6 +19,7 @@ MUCH_WASTE, MUCH_SLOWER = 0.1, 0.1
 """Shares that make a finding: of its GPU hours wasted, of activity lost against its past runs."""
 BY_MINUTE: Final = timedelta(hours=12)
 """A job that ran no longer is shown minute by minute, where minutes are kept."""
+COMPARE: Final = "Compare a capture of this run with one before: `warpmeter analyze NEW --diff OLD`."
 STEPS: Final = 400
 """Steps of the time line at most."""
 
@@ -67,8 +69,22 @@ def _ask(asker: Asker, asked: Asked, period: Period) -> Iterator[Table]:
     yield asker.table("captures_findings", "capture_findings", "What captures found", job_id=asked.subject)
     yield asker.table("captures_kernels", "capture_kernels", "Kernels", job_id=asked.subject, limit=15)
     yield asker.table("captures_stragglers", "stragglers", "Ranks that others waited for", job_id=asked.subject)
+    yield _regressions(asker, asked.subject, period)
     yield asker.table("alerts_of", "alerts", "Alerts", job_id=asked.subject)
     yield asker.table("job_xids", "xids", "XIDs on its GPUs")
+
+
+def _regressions(asker: Asker, job_id: str, period: Period) -> Table:
+    window = (f"{at:%Y-%m-%d %H:%M:%S}" for at in (period.start, period.end))
+    found = regressions.found(asker.client, regressions.Asked(*window, job_id=job_id))
+    columns = dict.fromkeys(("sort", "since_at", "since_job", "runs", "change_share", "text"), "String")
+    columns |= {"runs": "UInt32", "change_share": "Float64"}
+    rows = tuple(
+        (each.sort, f"{each.since:%Y-%m-%d %H:%M:%S}", each.since_job, each.runs, round(each.change, 6), each.text)
+        for each in found
+    )
+    caption = "Did it get slower, than its runs of the 28 days before (between_runs) or than it was (within_run)?"
+    return Table("regressions", "Regressions", caption, tuple(columns), rows, tuple(columns.values()))
 
 
 def _timeline(asker: Asker, period: Period) -> Table:
@@ -126,7 +142,11 @@ def _findings(tables: Mapping[str, Table], totals: Row) -> Iterator[Finding]:
         wasted, held = hours(totals["wasted_gpu_hours"]), hours(totals["allocated_gpu_hours"])
         text = f"{wasted} of {held} were idle ({percent(totals['wasted_share'])})."
         yield Finding("warning", text, "The time line shows when; a capture of an idle phase shows what it waits for.")
-    yield from _slower(rows(tables["past_runs"]))
+    worse = rows(tables["regressions"])
+    for found in worse:
+        yield Finding("warning", found["text"], COMPARE)
+    if not worse:
+        yield from _slower(rows(tables["past_runs"]))
     yield from _uneven(rows(tables["hosts"]))
     for found in rows(tables["stragglers"])[:1]:
         cause = f", by {str(found['cause']).replace('_', ' ')}" if found["cause"] else ""
@@ -172,9 +192,7 @@ def _slower(runs: list[Row]) -> Iterator[Finding]:
         if worse >= MUCH_SLOWER:
             runs_before = count(len(before), "earlier run")
             text = f"{said} was {show(now)}, against {show(usual)} in the median of {runs_before} of the same name."
-            yield Finding(
-                "warning", text, "Compare a capture of this run with one before: `warpmeter analyze NEW --diff OLD`."
-            )
+            yield Finding("warning", text, COMPARE)
 
 
 def _uneven(hosts: list[Row]) -> Iterator[Finding]:
@@ -200,9 +218,9 @@ def _sections(tables: Mapping[str, Table]) -> Iterator[Section]:
     )
     past = ("job_id", "started_at", "duration_seconds", "gpus", "allocated_gpu_hours", "wasted_share", "gpu_util",
             "sm_active", "tensor_active", "step_p50_ns")  # fmt: skip
-    yield Section(
-        "Against earlier runs", tables=(Shown(tables["past_runs"], past, 11),), nothing="The job told no name."
-    )
+    worse = ("sort", "since_at", "since_job", "runs", "change_share", "text")
+    compared = (Shown(tables["regressions"], worse), Shown(tables["past_runs"], past, 11))
+    yield Section("Against earlier runs", tables=compared, nothing="The job told no name.")
     host = ("host", "allocated_gpu_hours", "wasted_gpu_hours", "wasted_share", "gpu_util", "sm_active", "power_watts",
             "fb_used_bytes", "cpu_cores", "rss_bytes")  # fmt: skip
     yield Section("Hosts", tables=(Shown(tables["hosts"], host, 25),), nothing="Nothing was measured of its hosts.")

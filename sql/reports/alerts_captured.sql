@@ -6,6 +6,7 @@ SELECT
     a.started_at AS started_at, a.rule AS rule, a.severity AS severity, a.state AS state, a.summary AS summary,
     a.capture_id AS capture_id, a.findings AS findings
 FROM alerts_now AS a
-WHERE a.capture_id != '' AND a.started_at >= {since:DateTime('UTC')} AND a.started_at < {until:DateTime('UTC')}
+WHERE a.capture_id != '' AND a.state NOT IN ('pending', 'dropped')
+    AND a.started_at >= {since:DateTime('UTC')} AND a.started_at < {until:DateTime('UTC')}
 ORDER BY started_at, rule, capture_id
 LIMIT {limit:UInt32}
