@@ -24,7 +24,8 @@ RULE: Final = {
     "name": "step-doubled",
     "sql": (
         "SELECT labels['job_id'] AS job_id, argMax(s.value, s.ts) / argMin(s.value, s.ts) AS value "
-        "FROM metric_samples AS s WHERE s.name = 'job_step_seconds' AND s.ts > {now:DateTime64(3, 'UTC')} - INTERVAL 10 MINUTE "
+        "FROM metric_samples AS s "
+        "WHERE s.name = 'job_step_seconds' AND s.ts > {now:DateTime64(3, 'UTC')} - INTERVAL 10 MINUTE "
         "GROUP BY job_id HAVING value > 2"
     ),
     "summary": "A step of {job_id} takes {value} times as long as at first",
