@@ -14,6 +14,7 @@ MOST: Final = 10_000
 """Subjects of a rule: one of more is not meant to be heard of by anybody."""
 VALUE: Final = "value"
 STARTS: Final = "starts"
+STILL: Final = "still"
 _TAKEN: Final = ("rule", "severity")
 Ask = Callable[[Rule, float], Sequence[Subject]]
 
@@ -54,13 +55,13 @@ def subjects(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[Subj
 
 def _subject(columns: Sequence[str], at: int, row: Sequence[Any]) -> Subject:
     told = dict(zip(columns[at + 1 :], row[at + 1 :], strict=True))
-    starts = bool(told.pop(STARTS, True))
+    starts, still = bool(told.pop(STARTS, True)), text(told.pop(STILL, None))
     try:
         value = None if row[at] is None else float(row[at])
     except (TypeError, ValueError):
         raise RuleError(f"its value {row[at]!r} is no number") from None
     labels = {name: text(each) for name, each in zip(columns[:at], row[:at], strict=True)}
-    return Subject(labels, value, {name: text(each) for name, each in told.items()}, starts)
+    return Subject(labels, value, {name: text(each) for name, each in told.items()}, starts, still)
 
 
 def text(value: Any) -> str:

@@ -27,21 +27,24 @@ LONGEST_TEXT: Final = 1000
 class Subject:
     """What a rule says of one subject: the labels that tell it apart, the value, and details that a summary may name.
 
-    `starts` False: the condition keeps an alert that is there, and begins none.
+    `starts` False: the condition keeps an alert that is there, and begins none. `still`: what must not change while the
+    condition holds, '' for nothing: a host of which old rows still arrive is late, not silent.
     """
 
     labels: Mapping[str, str]
     value: float | None = None
     details: Mapping[str, str] = field(default_factory=dict)
     starts: bool = True
+    still: str = ""
 
 
 @dataclass
 class _Episode:
-    """One that goes on: the alert as it stands, and since when its condition is gone."""
+    """One that goes on: the alert as it stands, since when its condition is gone, and what `still` was, if known."""
 
     alert: Alert
     gone_since: float | None = None
+    still: str | None = None
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,13 @@ class Machine:
             self._publish(episode)
         elif not subject.starts and episode.alert.state == "pending":
             return self._gone(rule, mark, now)
-        episode.gone_since = None
+        elif subject.still != (episode.still or ""):
+            if episode.alert.state == "firing" and episode.still is not None:
+                episode.still = subject.still
+                return self._gone(rule, mark, now)
+            if episode.alert.state == "pending":
+                episode.alert = replace(episode.alert, started_at=now)
+        episode.gone_since, episode.still = None, subject.still
         episode.alert = _told(episode.alert, rule, subject)
         if episode.alert.state == "pending" and now - episode.alert.started_at >= rule.for_s:
             self._fire(episode, now)

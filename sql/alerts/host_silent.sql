@@ -1,16 +1,17 @@
--- Nobody says anything of a host that was there: it is down, its agent ended, or its network is cut. Hosts that have been silent for longer than `forget_days` are taken for gone by intent.
+-- Nobody says anything of a host that was there: it is down, its agent ended, or its network is cut. A host of which old rows still arrive, after an outage, is late and not silent. Hosts that have been silent for longer than `forget_days` are taken for gone by intent.
 -- severity: critical
--- for: 0
+-- for: 30
 -- keep: 60
 -- unit: s
 -- summary: Host {host} has said nothing for {value} (since {seen_at})
 -- do: Is the host up (ping, its console)? If it is, look at the agent there: `systemctl status warpmeter-agent`, `warpmeter doctor`.
--- @silent_s 60  seconds without a word, or six of the host's periods where these are longer
+-- @silent_s 60  seconds without a word, or six of the host's periods where these are longer; pending after half of it
 -- @forget_days 7  days after which a silent host is no more alerted of
 SELECT
     host,
     dateDiff('millisecond', seen_at, {now:DateTime64(3, 'UTC')}) / 1000 AS value,
-    seen_at
+    seen_at,
+    seen_at AS still
 FROM
 (
     SELECT host, max(at) AS seen_at, max(period_s) AS period_s
@@ -22,5 +23,5 @@ FROM
     )
     GROUP BY host
 )
-WHERE value > greatest({silent_s:Float64}, 6 * period_s) AND value < {forget_days:UInt32} * 86400
+WHERE value > greatest({silent_s:Float64}, 6 * period_s) / 2 AND value < {forget_days:UInt32} * 86400
 ORDER BY host

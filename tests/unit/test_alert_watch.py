@@ -99,6 +99,23 @@ def test_a_condition_that_only_keeps_begins_nothing_and_ends_nothing() -> None:
     assert next(watch.watch.machine.open()).value == 84.0
 
 
+def test_a_condition_does_not_hold_while_that_changes_which_must_stand_still() -> None:
+    rules, rule = Rules(), replace(LOST, for_s=30.0, keep_s=60.0)
+    watch = watched(rules, rule)
+    for minute, still in enumerate(["10:00", "10:20", "10:40", "10:59", "10:59"]):
+        rules.answers = {"lost": [replace(subject(), still=still)]}
+        if minute == 2:
+            watch.restart()
+        watch.at(T + 60 * minute)
+        assert watch.states() == {"lost": "firing" if minute == 4 else "pending"}
+    watch.restart()
+    assert watch.at(T + 300).states() == {"lost": "firing"}
+    rules.answers = {"lost": [replace(subject(), still="11:30")]}
+    assert watch.at(T + 360).states() == {"lost": "firing"}
+    rules.answers = {"lost": [replace(subject(), still="11:50")]}
+    assert watch.at(T + 420).states() == {}
+
+
 def test_subjects_are_alerts_of_their_own() -> None:
     rules = Rules(lost=[subject("0", None), subject("1", None)])
     watch = watched(rules).at(T)

@@ -15,7 +15,8 @@ about in plain words, then in a line each
 
 and the SQL gives a row for each subject that is in the condition. Its columns before `value` are the labels that tell
 subjects apart; `value` is what was measured; those after it are details, which the summary may name as it may name
-labels. A column `starts`, after `value`, is 0 where the condition keeps an alert that is there and begins none.
+labels. A column `starts`, after `value`, is 0 where the condition keeps an alert that is there and begins none; while a
+column `still` changes from one evaluation to the next, the condition does not hold.
 `{now:DateTime64(3, 'UTC')}` is the time of the evaluation: rules ask for that and never for now().
 """
 
