@@ -17,9 +17,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pandas as pd
+from pandas.api.types import pandas_dtype
 
 FEW: Final = frozenset(
     [
@@ -74,11 +75,14 @@ class Column:
         kind, nullable, few = self.bare
         found = values if isinstance(values, pd.Series) else pd.Series(values, dtype=_first(kind))
         if kind.startswith("DateTime"):
-            return _instants(found, zone)
+            return _instants(found, zone, _unit(kind))
         if kind.startswith("Date"):
             return pd.to_datetime(found).dt.as_unit("s")
         wanted = _dtype(kind, nullable, few or self.name in FEW)
-        return found if wanted is None or str(found.dtype) == wanted else found.astype(wanted)
+        if wanted is None or str(found.dtype) == wanted:
+            return found
+        as_text = found.astype("string") if wanted == "category" and found.dtype != "category" else found
+        return as_text.astype(pandas_dtype(wanted))
 
 
 def _first(kind: str) -> Any:
@@ -98,10 +102,16 @@ def _dtype(kind: str, nullable: bool, few: bool) -> str | None:
     return "string" if kind.startswith(("String", "FixedString", "UUID")) else None
 
 
-def _instants(found: "pd.Series[Any]", zone: tzinfo) -> "pd.Series[Any]":
+def _unit(kind: str) -> Literal["s", "ms", "us", "ns"]:
+    """Of a DateTime or DateTime64(digits)."""
+    digits = int(found[1]) if (found := re.match(r"DateTime64\((\d)", kind)) else 0
+    return "s" if digits == 0 else "ms" if digits <= 3 else "us" if digits <= 6 else "ns"
+
+
+def _instants(found: "pd.Series[Any]", zone: tzinfo, unit: Literal["s", "ms", "us", "ns"]) -> "pd.Series[Any]":
     times = found if pd.api.types.is_datetime64_any_dtype(found.dtype) else pd.to_datetime(found, format="ISO8601")
     aware = times if times.dt.tz is not None else times.dt.tz_localize("UTC")
-    return aware.dt.tz_convert(zone)
+    return aware.dt.tz_convert(zone).dt.as_unit(unit)
 
 
 def frame(columns: Sequence[Column], blocks: Sequence[pd.DataFrame], zone: tzinfo) -> pd.DataFrame:

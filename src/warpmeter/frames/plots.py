@@ -8,6 +8,7 @@ Without axes a figure is made that pyplot does not know, so nothing is left open
 is a cell's last value (`ax.figure`).
 """
 
+import io
 from typing import Any, Final
 
 import numpy as np
@@ -34,7 +35,8 @@ def heatmap(
     `options` go to matplotlib's `pcolormesh` (`vmin`, `vmax`, …). Ratios are drawn from 0 to 1. Raises AskError for a
     frame that is none of a heatmap, or has no rows.
     """
-    if not isinstance(found.index, pd.MultiIndex) or not isinstance(found.columns, pd.DatetimeIndex):
+    times: pd.Index[Any] = found.columns
+    if not isinstance(found.index, pd.MultiIndex) or not isinstance(times, pd.DatetimeIndex):
         raise AskError("that is no heatmap: give what wm.heatmap(…) returned")
     if found.empty:
         raise AskError("the heatmap has no GPUs: nothing is known of that window")
@@ -42,13 +44,13 @@ def heatmap(
     unit = str(found.attrs.get("unit", ""))
     if unit.startswith("ratio") and "norm" not in options:
         options = {"vmin": 0, "vmax": 1, **options}
-    edges = _edges(found.columns, int(found.attrs.get("step_s", 60)))
+    edges = _edges(times, int(found.attrs.get("step_s", 60)))
     values = np.ma.masked_invalid(found.to_numpy(dtype="float64"))
     axes.set_facecolor(UNKNOWN)
     drawn = axes.pcolormesh(edges, np.arange(len(found) + 1), values, cmap=cmap, **options)
     axes.invert_yaxis()
     _rows(axes, found.index)
-    _time(axes, found.columns)
+    _time(axes, times)
     bar = axes.figure.colorbar(drawn, ax=axes, format=_formatter(unit), pad=0.01)
     bar.set_label(_label(found, unit))
     axes.set_title(title or str(found.attrs.get("metric", "")))
@@ -80,8 +82,17 @@ def series(found: pd.DataFrame, ax: Axes | None = None, *, title: str = "", **op
     return axes
 
 
+class Drawn(Figure):
+    """A figure that a notebook shows, whether its matplotlib is set up for that or not."""
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", dpi=100)
+        return buffer.getvalue()
+
+
 def _axes(width: float, height: float) -> Axes:
-    return Figure(figsize=(width, height), layout="constrained").add_subplot()
+    return Drawn(figsize=(width, height), layout="constrained").add_subplot()
 
 
 def _edges(times: pd.DatetimeIndex, step_s: int) -> "np.ndarray[Any, Any]":

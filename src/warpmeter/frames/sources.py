@@ -69,12 +69,17 @@ class Direct:
     @contextmanager
     def answer(self, asked: Statement, stream: bool = False) -> Iterator[Answer]:
         """See Source."""
-        with self._lock if not stream else nullcontext():
+        with nullcontext() if stream else self._lock:
             if self._client is None:
                 raise AskError("it is closed: connect again")
             taken = closing(self._connected()) if stream else nullcontext(self._client)
             try:
-                with taken as client, client.query_df_stream(asked.sql, parameters=dict(asked.values)) as blocks:
+                with (
+                    taken as client,
+                    _watched(client) as left,
+                    client.query_df_stream(asked.sql, dict(asked.values)) as blocks,
+                    left,
+                ):
                     yield Answer(_columns(blocks.source) or _described(client, asked), iter(blocks))
             except ClickHouseError as error:
                 raise AskError(self._explained(error, asked)) from error
@@ -111,6 +116,51 @@ class Direct:
             client, self._client = self._client, None
             if client is not None:
                 client.close()
+
+
+class _Watched:
+    """Connections of a client, which knows the answer that it reads."""
+
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
+        self.answer: Any = None
+
+    def request(self, *about: Any, **more: Any) -> Any:
+        """As the pool's."""
+        self.answer = self._pool.request(*about, **more)
+        return self.answer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pool, name)
+
+
+@contextmanager
+def _watched(client: Client) -> Iterator[AbstractContextManager[None]]:
+    """What is put around the reading of an answer, so that who leaves before its end hangs up.
+
+    The client itself would read the rest of it, however long that takes. One without such connections (in this process,
+    or of another version) does as it likes.
+    """
+    backend = getattr(client, "_backend", None)
+    pool = getattr(backend, "http", None)
+    if backend is None or pool is None:
+        yield nullcontext()
+        return
+    watched = backend.http = _Watched(pool)
+    try:
+        yield _hung_up(watched)
+    finally:
+        backend.http = pool
+
+
+@contextmanager
+def _hung_up(watched: _Watched) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        if hasattr(watched.answer, "shutdown"):
+            watched.answer.shutdown()
+        raise
 
 
 def _columns(found: Any) -> list[Column]:
