@@ -6,12 +6,12 @@ from typing import Final
 
 from warpmeter.reports.said import ReportEvent, of_row
 from warpmeter.scheduler.publishing.due import Ended
+from warpmeter.scheduler.publishing.topic import REMEMBERED_DAYS
 from warpmeter.settings import ReportSchedule, Store
 from warpmeter.store import client
 
 MOST: Final = 1000
 """Jobs at a time; the rest comes with the next question."""
-REMEMBERED_DAYS: Final = 62
 _LIMITS: Final = {"readonly": 1, "max_execution_time": 30}
 _COLUMNS: Final = (
     "report_id, ts, schedule, report, subject, period_start, period_end, state, target, attempt, why, bytes, url, title"

@@ -1,5 +1,6 @@
 """The events of reports on the bus, and those of them that have landed."""
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
@@ -9,6 +10,8 @@ from warpmeter.reports.said import TOPIC, ReportEvent
 from warpmeter.settings import Kafka
 
 FLUSH_S: Final = 5.0
+REMEMBERED_DAYS: Final = 62
+"""A report of each month, and its deliveries."""
 
 
 class ReportTopic:
@@ -24,7 +27,8 @@ class ReportTopic:
 
     def recall(self, still: Callable[[], bool]) -> Sequence[ReportEvent]:
         """All that was said so far: what the topic keeps, and what has landed."""
-        said = [cast(ReportEvent, event) for event in self._events.start(0.0, still)]
+        since = time.time() - REMEMBERED_DAYS * 86_400
+        said = [cast(ReportEvent, event) for event in self._events.start(since, still)]
         return [*self._landed(), *said]
 
     def heard(self) -> Sequence[ReportEvent]:

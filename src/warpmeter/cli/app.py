@@ -20,6 +20,7 @@ from warpmeter.cli.commands import (
     profile,
     regressions,
     report,
+    reports,
     run,
     stacks,
     stores,
@@ -98,6 +99,7 @@ app.command(
 )(profile.run)
 app.command(rich_help_panel="Profile")(profile.capture)
 app.add_typer(alerts.app, name="alerts", rich_help_panel="Ask")
+app.add_typer(reports.app, name="reports", rich_help_panel="Ask")
 app.add_typer(captures.app, name="captures", rich_help_panel="Profile")
 app.add_typer(stacks.app, name="stacks", rich_help_panel="Profile")
 app.add_typer(letters.app, name="dead-letters", rich_help_panel="Operate")

@@ -124,3 +124,24 @@ def _known(query: str, column: str, **given: Any) -> list[str]:
     with suppress(BaseException):
         return [str(row[column]) for row in alerting.rows(common.settings(), query, **given)]
     return []
+
+
+def report_schedules(incomplete: str) -> list[str]:
+    """Schedules of reports in the settings, and reports, that start so."""
+    names = [schedule.name for schedule in _reports().schedules] + reports("")
+    return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
+
+
+def report_targets(incomplete: str) -> list[str]:
+    """Targets of reports in the settings that start so."""
+    return [target.name for target in _reports().targets if target.name.startswith(incomplete)]
+
+
+def _reports() -> Any:
+    from warpmeter import config
+    from warpmeter.settings import Reports
+
+    try:
+        return config.load().reports
+    except config.ConfigError:
+        return Reports()
