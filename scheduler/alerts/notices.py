@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +21,8 @@ COLOURS: Final = {"critical": "#c4232f", "warning": "#d29922", "info": "#0a66c2"
 RESOLVED: Final = "#1a7f37"
 ENDS_AFTER_S: Final = 300.0
 """Alertmanager takes an alert for resolved when it was not told of it again for so long, at least."""
+UNNAMED: Final = re.compile(r"^(?=[0-9])|[^A-Za-z0-9_]")
+"""What no name of a label of Alertmanager's has: it refuses the whole message."""
 FOUND: Final = 3
 """Findings of a capture that a message to people spells out."""
 
@@ -96,7 +99,8 @@ def alertmanager(notices: Sequence[Notice], now: float, again_s: float) -> list[
 
 def _of_alertmanager(notice: Notice, ends: float) -> dict[str, Any]:
     alert = notice.alert
-    labels = {**alert.labels, "alertname": alert.rule, "severity": alert.severity}
+    own = {UNNAMED.sub("_", name): value for name, value in alert.labels.items()}
+    labels = {**own, "alertname": alert.rule, "severity": alert.severity}
     annotations = {"summary": alert.summary, "description": alert.description, "value": told_value(alert)}
     annotations |= {"capture": alert.capture_id, "findings": "\n".join(alert.findings)}
     resolved = notice.state == "resolved"

@@ -74,12 +74,14 @@ def test_each_kind_is_told_in_its_own_words_that_it_fires_and_that_it_is_over(tm
             Receiver("mail", "mail", host="127.0.0.1", port=box.port, tls="none", sender="w@w.example", to=("a@b.c",)),
         )
         alert = fires("a", "critical", findings=("kernel x is slow",), capture_id="c1")
+        alert = replace(alert, labels={**alert.labels, "my-own.label": "x", "none": ""})
         with telling(tmp_path, *to) as outlets:
             turn(outlets, alert)
             until(lambda: all((hook.posts, slack.posts, manager.posts, box.mails)), "all to be told")
             turn(outlets, changed=[ends(alert)])
             until(
-                lambda: min(map(len, (hook.posts, slack.posts, manager.posts, box.mails))) == 2, "all to hear the end"
+                lambda: min(len(each) for each in (hook.posts, slack.posts, manager.posts, box.mails)) == 2,
+                "all to hear the end",
             )
     _is_the_webhooks(hook.posts)
     _is_slacks(slack.posts)
@@ -102,7 +104,8 @@ def _is_the_webhooks(posts: Sequence[Posted]) -> None:
     assert (firing["version"], firing["receiver"]) == (1, "hook")
     assert firing["alerts"] == [{
         "key": "a/firing/1", "alert_id": "a", "fingerprint": "f-a", "rule": "gpu-hot", "severity": "critical",
-        "state": "firing", "labels": {"gpu": "3", "host": "host-a"}, "summary": "GPU 3 of host-a is at 91 <°C>",
+        "state": "firing", "labels": {"gpu": "3", "host": "host-a", "my-own.label": "x", "none": ""},
+        "summary": "GPU 3 of host-a is at 91 <°C>",
         "description": "Look at the fan.", "value": 91.0, "unit": "°C", "started_at": "2025-06-15T15:06:40.000Z",
         "fired_at": "2025-06-15T15:07:40.000Z", "resolved_at": None, "flapping": False, "capture_id": "c1",
         "findings": ["kernel x is slow"], "url": f"{PAGE}/alerts?alert=a",
@@ -125,7 +128,8 @@ def _is_alertmanagers(posts: Sequence[Posted]) -> None:
     (firing,), (resolved,) = (json.loads(post.body) for post in posts)
     assert posts[0].path == "/hook/s3cret-path/api/v2/alerts"
     assert posts[0].headers["authorization"] == "Basic d206Z2VoZWlt"
-    assert firing["labels"] == {"alertname": "gpu-hot", "severity": "critical", "host": "host-a", "gpu": "3"}
+    own = {"host": "host-a", "gpu": "3", "my_own_label": "x"}  # it takes no other names, and no empty values
+    assert firing["labels"] == {"alertname": "gpu-hot", "severity": "critical", **own}
     assert firing["startsAt"] == resolved["startsAt"] == "2025-06-15T15:07:40.000Z"
     assert firing["endsAt"] > firing["startsAt"]  # some minutes from now
     assert resolved["endsAt"] == "2025-06-15T15:16:40.000Z"
