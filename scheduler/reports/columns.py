@@ -35,6 +35,8 @@ _LABELS: Final = {
     "gpus": "GPUs",
     "uuid": "UUID",
     "xids": "XIDs",
+    "xid": "XID",
+    "sort": "Kind",
     "xid_reports": "XID reports",
     "job_id": "Job",
     "capture_id": "Capture",
@@ -43,6 +45,8 @@ _LABELS: Final = {
     "pid": "Process",
     "user": "User",
 }
+_WORDS: Final = ("sort", "reason", "cause", "rule", "finding")
+"""Columns whose values are words with underscores between."""
 _RATIOS: Final = ("gpu_util", "sm_active", "tensor_active", "dram_active", "cpu_util", "slowdown")
 
 
@@ -68,7 +72,7 @@ def label(column: str, currency: str = "") -> str:
 
 def is_number(column: str, type_: str) -> bool:
     """Whether its values stand right-aligned."""
-    return column.split("_")[0] not in ("xid", "pid") and ("Int" in type_ or "Float" in type_) and "Array" not in type_
+    return column not in ("xid", "xids", "pid") and ("Int" in type_ or "Float" in type_) and "Array" not in type_
 
 
 def said(column: str, value: Any) -> str:
@@ -80,7 +84,7 @@ def said(column: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
-        return _time(value) if column.endswith("_at") else value
+        return _time(value) if column.endswith("_at") else value.replace("_", " ") if column in _WORDS else value
     return _how(column)(value) if isinstance(value, int | float) else str(value)
 
 

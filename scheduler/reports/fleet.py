@@ -294,7 +294,7 @@ def _owners(table: Table, by: str) -> Figure:
 
 def _distribution(table: Table) -> Figure:
     found = rows(table)
-    places = [f"{100 * row['from_share']:.0f} to {100 * row['to_share']:.0f} %" for row in found]
+    places = [f"{100 * row['from_share']:.0f}-{100 * row['to_share']:.0f} %" for row in found]
     bars = [
         Series("GPU utilisation", "gpu_util", [row["gpu_util_share"] for row in found]),
         Series("SM activity", "sm_active", [row["sm_active_share"] for row in found]),

@@ -1,6 +1,6 @@
 -- Who had the GPUs, and what did they make of them? One row a user, team or partition with jobs that held GPUs. Team: the
 -- account, team, queue or namespace that a job's labels tell, the first of them that is there; partition: its partition,
--- queue or namespace; NULL: not told. Energy is what the jobs' share of their GPUs drew, where power is known.
+-- queue or namespace; not told: no label tells it. Energy is what the jobs' share of their GPUs drew, where power is known.
 -- @by user  user, team or partition
 -- @since -  start of the period, a whole hour
 -- @until -  its end

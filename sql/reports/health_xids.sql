@@ -9,7 +9,7 @@ SELECT
     countIf(e.state = 'raised') AS reports,
     minIf(e.ts, e.state = 'raised') AS first_at,
     maxIf(e.ts, e.state = 'raised') AS last_at,
-    maxIf(e.ts, e.state = 'raised') > ifNull(maxOrNullIf(e.ts, e.state = 'cleared'), toDateTime64(0, 3, 'UTC')) AS standing,
+    toBool(maxIf(e.ts, e.state = 'raised') > ifNull(maxOrNullIf(e.ts, e.state = 'cleared'), toDateTime64(0, 3, 'UTC'))) AS standing,
     arraySort(groupUniqArrayArray(CAST(e.job_ids, 'Array(String)'))) AS jobs
 FROM gpu_events AS e
 WHERE e.kind = 'xid' AND e.ts >= {since:DateTime('UTC')} AND e.ts < {until:DateTime('UTC')}

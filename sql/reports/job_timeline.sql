@@ -12,7 +12,7 @@ SELECT
     round(sum(w.sm_active_seconds) / nullIf(sum(w.sm_active_known_seconds), 0), 6) AS sm_active,
     round(sum(w.tensor_active_seconds) / nullIf(sum(w.tensor_active_known_seconds), 0), 6) AS tensor_active,
     round(sum(w.energy_joules) / nullIf(sum(w.power_known_seconds), 0), 6) AS power_watts,
-    round(sum(w.cpu_core_seconds) / {step_s:UInt32}, 6) AS cpu_cores
+    if(sum(w.cpu_known_seconds) = 0, NULL, round(sum(w.cpu_core_seconds) / {step_s:UInt32}, 6)) AS cpu_cores
 FROM {windows:Identifier} AS w
 WHERE w.job_id = {job_id:String} AND w.window >= {since:DateTime('UTC')} AND w.window < {until:DateTime('UTC')}
 GROUP BY starts_at

@@ -240,7 +240,7 @@ def test_a_job_without_gpus_and_one_that_is_unknown(planted: tuple[Store, Quarte
 def test_what_was_planted_stands_in_the_hosts_health(planted: tuple[Store, Quarter], health: Rendered) -> None:
     end = planted[1].end.timestamp()
     xids = [some(each, "host", "gpu", "xid", "reports", "standing") for each in table(health, "xids")]
-    assert xids == [{"host": "cow", "gpu": 3, "xid": code, "reports": 1, "standing": 1} for code in (48, 79)]
+    assert xids == [{"host": "cow", "gpu": 3, "xid": code, "reports": 1, "standing": True} for code in (48, 79)]
     assert table(health, "memory_errors") == [
         {"host": "cow", "gpu": 3, "uuid": "GPU-23", "corrected_errors": 0, "uncorrected_errors": 2, "remapped_rows": 0},
         {
