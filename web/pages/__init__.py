@@ -2,7 +2,19 @@
 
 from nicegui import ui
 
-from warpmeter.web.pages import alerts, analyze, api, console, host, job, missing, overview, profiling, timeline
+from warpmeter.web.pages import (
+    alerts,
+    analyze,
+    api,
+    console,
+    host,
+    job,
+    missing,
+    overview,
+    profiling,
+    reports,
+    timeline,
+)
 
 
 def register() -> None:
@@ -13,6 +25,7 @@ def register() -> None:
     ui.page("/jobs", title="Jobs · warpmeter")(job.listing)
     ui.page("/job")(job.show)
     ui.page("/alerts", title="Alerts · warpmeter")(alerts.show)
+    ui.page("/reports", title="Reports · warpmeter")(reports.show)
     ui.page("/profiling", title="Profiling · warpmeter")(profiling.show)
     ui.page("/analyze", title="Analyze · warpmeter")(analyze.show)
     ui.page("/timeline", title="Timeline · warpmeter")(timeline.show)

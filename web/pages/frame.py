@@ -19,6 +19,7 @@ LINKS: Final = (
     ("jobs", "/jobs", "Jobs"),
     ("alerts", "/alerts", "Alerts"),
     ("profiling", "/profiling", "Profiling"),
+    ("reports", "/reports", "Reports"),
     ("sql", "/sql", "SQL"),
     ("api", "/api", "API"),
 )
