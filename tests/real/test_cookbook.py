@@ -90,7 +90,7 @@ def wasted(shares: list[Share]) -> float:
 
 
 def weighted(shares: list[Share], column: str, factor: float = 0.001) -> float:
-    return sum(sample[column] * factor * seconds for _, sample, seconds in shares) / (held(shares) * HOUR)
+    return float(sum(sample[column] * factor * seconds for _, sample, seconds in shares)) / (held(shares) * HOUR)
 
 
 def gpu_hours_by_team(world: World) -> Answer:

@@ -3,6 +3,7 @@
 What a frame holds is worked out from the rows that were landed.
 """
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ from warpmeter.store import connect
 pytestmark = pytest.mark.long
 
 HOUR: Final = 3600
+PAGE: Final = Path(__file__).parents[2] / "docs" / "pandas.md"
 NOTEBOOK: Final = Path(__file__).parents[2] / "docs" / "analysis.ipynb"
 VIEWER: Final = "viewer-0123456789abcdef"
 OPERATOR: Final = "operator-0123456789abcdef"
@@ -55,7 +57,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def wm(site: Site) -> Iterator[Frames]:
+def wm(site: Site) -> Iterator[Any]:
+    """Frames; not typed, for what is in their columns no type tells."""
     with warpmeter.connect(site.url, tz="Europe/Berlin") as found:
         yield found
 
@@ -75,7 +78,7 @@ def means(samples: list[Row], column: str, factor: float, step_s: int = HOUR) ->
 # --- types, units, times -----------------------------------------------------------------------------------------
 
 
-def test_columns_have_the_types_units_and_times_of_what_they_are(wm: Frames, site: Site) -> None:
+def test_columns_have_the_types_units_and_times_of_what_they_are(wm: Any, site: Site) -> None:
     found = wm.gpus()
     kinds = {name: str(kind) for name, kind in found.dtypes.items()}
     expected = {
@@ -91,7 +94,7 @@ def test_columns_have_the_types_units_and_times_of_what_they_are(wm: Frames, sit
     assert {(r.host, r.gpu): r.last_seen_at.timestamp() for r in found.itertuples()} == last
 
 
-def test_what_is_not_known_stays_unknown(wm: Frames) -> None:
+def test_what_is_not_known_stays_unknown(wm: Any) -> None:
     found = wm.sql(
         "SELECT toNullable(number = 0 ? 7 : NULL) AS n, number = 0 ? 0.5 : NULL AS f, number = 0 ? true : NULL AS b, "
         "number = 0 ? 'x' : NULL AS s, number = 0 ? now() : NULL AS t, today() AS d, true AS plain FROM numbers(2)"
@@ -103,19 +106,19 @@ def test_what_is_not_known_stays_unknown(wm: Frames) -> None:
     assert found.iloc[0].notna().all()
 
 
-def test_an_answer_without_rows_has_its_columns_and_their_types(wm: Frames) -> None:
+def test_an_answer_without_rows_has_its_columns_and_their_types(wm: Any) -> None:
     full, none = wm.gpus(), wm.gpus(host="nobody")
     assert len(none) == 0
     assert dict(none.dtypes.astype(str)) == dict(full.dtypes.astype(str))
 
 
 @pytest.mark.parametrize("said", ["2026-01-01 12:00", pd.Timestamp("2026-01-01 11:00", tz="UTC"), 1767265200])
-def test_a_time_is_the_same_however_it_is_said(wm: Frames, said: Any) -> None:
+def test_a_time_is_the_same_however_it_is_said(wm: Any, said: Any) -> None:
     found = wm.sql("SELECT {t:DateTime} AS a, {t:DateTime64(3)} AS b, {t:DateTime('UTC')} AS c", t=said)
     assert [found[name][0] for name in "abc"] == [pd.Timestamp("2026-01-01 12:00", tz="Europe/Berlin")] * 3
 
 
-def test_parameters_of_every_kind_arrive(wm: Frames) -> None:
+def test_parameters_of_every_kind_arrive(wm: Any) -> None:
     hard = 'it\'s \\ "x" {y:String} ü'
     found = wm.sql(
         "SELECT {s:String} AS s, {l:Array(String)} AS l, {n:Nullable(UInt8)} AS n, {b:Bool} AS b, {d:Date} AS d",
@@ -130,7 +133,7 @@ def test_parameters_of_every_kind_arrive(wm: Frames) -> None:
 # --- over time ---------------------------------------------------------------------------------------------------
 
 
-def test_a_heatmap_is_gpus_by_time(wm: Frames, site: Site) -> None:
+def test_a_heatmap_is_gpus_by_time(wm: Any, site: Site) -> None:
     world = site.world
     found = wm.heatmap("sm_active", pd.Timestamp(world.since, unit="s", tz="UTC"), world.hour, "1h")
     assert list(found.index.names) == ["host", "gpu", "uuid"]
@@ -146,7 +149,7 @@ def test_a_heatmap_is_gpus_by_time(wm: Frames, site: Site) -> None:
     assert np.isnan(found.loc["dog"].iloc[0, -1])  # silent since a day: not known, not zero
 
 
-def test_a_heatmap_of_hosts_of_a_job_or_of_seconds_is_narrowed(wm: Frames, site: Site) -> None:
+def test_a_heatmap_of_hosts_of_a_job_or_of_seconds_is_narrowed(wm: Any, site: Site) -> None:
     window = (site.world.since, site.world.hour)
     both = wm.heatmap("gpu_util", *window, "6h", hosts=["cow", "ant"])
     assert sorted(set(both.index.get_level_values("host"))) == ["ant", "cow"]
@@ -160,7 +163,7 @@ def test_a_heatmap_of_hosts_of_a_job_or_of_seconds_is_narrowed(wm: Frames, site:
     assert wm.heatmap("gpu_util", *window, job="no such job").shape[0] == 0
 
 
-def test_series_are_lines_over_time(wm: Frames, site: Site) -> None:
+def test_series_are_lines_over_time(wm: Any, site: Site) -> None:
     world = site.world
     window = (world.since, world.hour, timedelta(hours=1))
     gpus = wm.series("power_watts", *window, host="ant")
@@ -179,7 +182,7 @@ def test_series_are_lines_over_time(wm: Frames, site: Site) -> None:
         assert wm.series("gpu_util", *window, by="gpu", top=2).shape[1] == 2
 
 
-def test_figures_show_units_and_leave_nothing_open(wm: Frames, site: Site, tmp_path: Path) -> None:
+def test_figures_show_units_and_leave_nothing_open(wm: Any, site: Site, tmp_path: Path) -> None:
     window = (site.world.since, site.world.hour)
     from matplotlib import rcParams
 
@@ -210,7 +213,7 @@ def test_figures_show_units_and_leave_nothing_open(wm: Frames, site: Site, tmp_p
 # --- what there is -----------------------------------------------------------------------------------------------
 
 
-def test_views_are_frames_that_can_be_narrowed(wm: Frames, site: Site) -> None:
+def test_views_are_frames_that_can_be_narrowed(wm: Any, site: Site) -> None:
     world = site.world
     assert sorted(wm.hosts()["host"]) == ["ant", "bee", "cow", "dog"]
     assert set(wm.jobs(world.since)["job_id"]) == {
@@ -235,7 +238,7 @@ def test_views_are_frames_that_can_be_narrowed(wm: Frames, site: Site) -> None:
         wm.trace_kernels("nix")
 
 
-def test_a_named_query_takes_times_and_numbers_as_they_are(wm: Frames, site: Site) -> None:
+def test_a_named_query_takes_times_and_numbers_as_they_are(wm: Any, site: Site) -> None:
     since = pd.Timestamp(site.world.since, unit="s", tz="UTC")
     found = wm.query("gpus_behind_their_model", since=since, until=site.world.hour, behind=0.1)
     assert list(zip(found["host"], found["gpu"], strict=True)) == [("ant", 1)]
@@ -260,7 +263,7 @@ def test_a_named_query_takes_times_and_numbers_as_they_are(wm: Frames, site: Sit
         (lambda wm: wm.stream("SELECT 1", rows=0), "at least one"),
     ],
 )
-def test_what_cannot_be_answered_says_what_to_do(wm: Frames, asked: Any, why: str) -> None:
+def test_what_cannot_be_answered_says_what_to_do(wm: Any, asked: Any, why: str) -> None:
     with pytest.raises(AskError, match=why):
         asked(wm)
 
@@ -268,7 +271,7 @@ def test_what_cannot_be_answered_says_what_to_do(wm: Frames, asked: Any, why: st
 # --- large answers -----------------------------------------------------------------------------------------------
 
 
-def test_a_stream_comes_in_frames_and_lets_others_ask_meanwhile(wm: Frames) -> None:
+def test_a_stream_comes_in_frames_and_lets_others_ask_meanwhile(wm: Any) -> None:
     sizes, total = [], 0
     for part in wm.stream("SELECT number, toNullable(number % 7) AS n FROM numbers(250001)", rows=100_000):
         sizes.append(len(part))
@@ -334,7 +337,7 @@ def test_a_store_that_was_closed_answers_nothing(site: Site) -> None:
             ask()
 
 
-def test_the_api_gives_the_same_frames_to_whoever_may_ask(wm: Frames, site: Site, tmp_path: Path) -> None:
+def test_the_api_gives_the_same_frames_to_whoever_may_ask(wm: Any, site: Site, tmp_path: Path) -> None:
     tokens = (Token("ann", "operator", OPERATOR), Token("bob", "viewer", VIEWER))
     settings = Settings(store=Store(dsn=site.url))
     with closing(WebProcess(tmp_path, Web(tokens=tokens, sql_rows=100), settings)) as web:
@@ -365,6 +368,21 @@ with warpmeter.connect(f"chdb://{sys.argv[1]}", database="warpmeter") as wm:
 """
 
 
+def test_what_the_page_shows_can_be_run(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WARPMETER_STORE__DSN", site.url)
+    monkeypatch.chdir(tmp_path)
+    page = PAGE.read_text()
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(block, names)
+    assert (unit(names["df"]["power_watts"]), names["total"] > 0) == ("W", True)
+    assert (tmp_path / "power.png").stat().st_size > 1000
+    told = set(re.findall(r"`(\w+)\([^`]*\)`", page)) | {"hosts"}
+    public = {name for name in dir(Frames) if not name.startswith("_")}
+    assert public - {"close"} <= told | {"plot_heatmap", "plot_series"}
+    names["wm"].close()
+
+
 # --- the notebook ------------------------------------------------------------------------------------------------
 
 
@@ -376,7 +394,8 @@ def said(notebook: Any) -> str:
 
 def test_the_notebook_finds_what_was_planted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPMETER_STORE__DSN", site.url)
-    world, notebook = site.world, nbformat.read(NOTEBOOK, as_version=4)
+    world = site.world
+    notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
     NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
     shares = world.shares()
     held = sum(seconds for _, _, seconds in shares) / HOUR
@@ -403,7 +422,7 @@ def nights(world: World) -> list[int]:
 
 
 def test_the_notebook_is_kept_without_outputs_and_asks_what_there_is() -> None:
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(not cell.outputs and cell.execution_count is None for cell in code)

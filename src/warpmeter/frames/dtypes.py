@@ -117,10 +117,10 @@ def _instants(found: "pd.Series[Any]", zone: tzinfo, unit: Literal["s", "ms", "u
 def frame(columns: Sequence[Column], blocks: Sequence[pd.DataFrame], zone: tzinfo) -> pd.DataFrame:
     """One frame of an answer's blocks, whose columns are in the answer's order."""
     if not blocks:
-        values: dict[str, Any] = {each.name: each.typed([], zone) for each in columns}
-        return pd.DataFrame(values, columns=[each.name for each in columns])
-    whole = blocks[0].reset_index(drop=True) if len(blocks) == 1 else pd.concat(blocks, ignore_index=True)
-    typed = {at: each.typed(whole.iloc[:, at], zone) for at, each in enumerate(columns)}
+        typed = {at: each.typed([], zone) for at, each in enumerate(columns)}
+    else:
+        whole = blocks[0].reset_index(drop=True) if len(blocks) == 1 else pd.concat(blocks, ignore_index=True)
+        typed = {at: each.typed(whole.iloc[:, at], zone) for at, each in enumerate(columns)}
     found = pd.DataFrame(typed)
     found.columns = pd.Index([each.name for each in columns])
     return found

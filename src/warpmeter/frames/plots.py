@@ -68,7 +68,7 @@ def series(found: pd.DataFrame, ax: Axes | None = None, *, title: str = "", **op
         raise AskError("there is no line: nothing is known of that window")
     axes = ax if ax is not None else _axes(10, 4)
     unit = str(found.attrs.get("unit", ""))
-    times = date2num(found.index.to_pydatetime())
+    times = date2num(found.index.to_pydatetime())  # type: ignore[no-untyped-call]
     for name in found.columns:
         axes.plot(times, found[name].to_numpy(dtype="float64"), label=str(name), **options)
     _time(axes, found.index)
@@ -97,7 +97,8 @@ def _axes(width: float, height: float) -> Axes:
 
 def _edges(times: pd.DatetimeIndex, step_s: int) -> "np.ndarray[Any, Any]":
     last = times[-1] + pd.Timedelta(seconds=step_s)
-    return np.asarray(date2num([*times.to_pydatetime(), last.to_pydatetime()]))
+    ends = [*times.to_pydatetime(), last.to_pydatetime()]
+    return np.asarray(date2num(ends))  # type: ignore[no-untyped-call]
 
 
 def _rows(axes: Axes, index: pd.MultiIndex) -> None:
@@ -107,9 +108,10 @@ def _rows(axes: Axes, index: pd.MultiIndex) -> None:
 
 
 def _time(axes: Axes, times: pd.DatetimeIndex) -> None:
-    locator = AutoDateLocator(tz=times.tz)
+    locator = AutoDateLocator(tz=times.tz)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=times.tz))
+    concise = ConciseDateFormatter(locator, tz=times.tz)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_formatter(concise)
     axes.set_xlabel(str(times.tz))
 
 
