@@ -77,7 +77,13 @@ def _alert(alert_id: str, state: str, at: float, severity: str = "warning", **mo
 
 
 def _landed(now: float) -> list[Message]:
-    hot = {"severity": "critical", "value": 0.5, "fired_at": now - 600, "findings": ["slow"], "capture_id": "c1"}
+    hot: dict[str, Any] = {
+        "severity": "critical",
+        "value": 0.5,
+        "fired_at": now - 600,
+        "findings": ["slow"],
+        "capture_id": "c1",
+    }
     return [
         _alert(HOT, "pending", now - 660, "critical"), _alert(HOT, "firing", now - 600, **hot),
         _alert(HOT, "firing", now - 300, **{**hot, "value": 0.75}),
