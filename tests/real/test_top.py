@@ -5,24 +5,26 @@ import json
 import os
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from typer.testing import CliRunner
 
 from tests import topworld
+from tests.brokers.process import free_ports
 from tests.engine import DATABASE, EngineServer
 from tests.ingest_process import migrated
 from tests.python import PYTHON
 from tests.tables import land, row
 from tests.terminals import Terminal
 from tests.web_process import WebProcess
+from warpmeter.cli.app import app as cli
 from warpmeter.settings import Settings, Store, Token, Web
 from warpmeter.top.app import Start, Top
 from warpmeter.top.lists import GPUS, HOSTS, MOST, RANKS, TABS, Place
@@ -130,7 +132,7 @@ async def until(pilot: Pilot[int], condition: Callable[[], object], what: str) -
     deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline, f"waited for {what}: {shown(pilot)}"
-        await pilot.pause(0.05)
+        await pilot.pause(0.25)
 
 
 def shown(pilot: Pilot[int]) -> str:
@@ -139,19 +141,20 @@ def shown(pilot: Pilot[int]) -> str:
     return "\n".join("".join(segment.text for segment in strip) for strip in app.screen._compositor.render_strips())
 
 
-def driven(
-    app: Top, steps: Callable[[Pilot[int]], Coroutine[Any, Any, None]], size: tuple[int, int] = (130, 40)
-) -> None:
+def driven(app: Top, steps: Callable[[Pilot[int]], Coroutine[Any, Any, None]], first: bool = True) -> None:
+    """Take `steps` in the running application, by default once it has its first answer."""
+
     async def drive() -> None:
-        async with app.run_test(size=size) as pilot:
-            await until(pilot, lambda: app._shown is not None, "the first answer")
+        async with app.run_test(size=(130, 40)) as pilot:
+            if first:
+                await until(pilot, lambda: app._shown is not None, "the first answer")
             await steps(pilot)
 
     asyncio.run(drive())
 
 
 def test_lists_are_sorted_filtered_and_opened_by_keys(world: World) -> None:
-    app, truth = Top(world.source, Start(interval_s=0.5)), world.truth
+    app, truth = Top(world.source, Start(interval_s=2)), world.truth
 
     async def steps(pilot: Pilot[int]) -> None:
         await until(pilot, lambda: "gpu-0000" in shown(pilot) and f"{truth.gpus}" in shown(pilot), "hosts")
@@ -182,7 +185,7 @@ def test_lists_are_sorted_filtered_and_opened_by_keys(world: World) -> None:
 
 
 def test_the_chosen_row_is_followed_while_samples_come_in(world: World) -> None:
-    app = Top(world.source, Start(0.3, "gpus", "temperature_celsius", True))
+    app = Top(world.source, Start(1.0, "gpus", "temperature_celsius", True))
 
     async def steps(pilot: Pilot[int]) -> None:
         await pilot.press("down", "down", "down", "down", "down")
@@ -212,22 +215,60 @@ def test_any_size_is_drawn(world: World) -> None:
     driven(app, steps)
 
 
+class Cable:
+    """A port through which the store is reached as long as it is not cut, within the application's own loop."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._server: asyncio.Server | None = None
+        self._ends: list[asyncio.StreamWriter] = []
+        self.here = free_ports(1)[0]
+
+    async def join(self) -> None:
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self.here)
+
+    async def cut(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        for end in self._ends:
+            end.close()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self._ends += [writer, far_writer]
+        await asyncio.gather(self._copy(reader, far_writer), self._copy(far_reader, writer))
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+
 def test_a_store_that_is_away_leaves_what_was_known_and_is_asked_again(world: World) -> None:
-    app = Top(world.source, Start(interval_s=0.3))
+    cable = Cable(world.engine.port)
+    app = Top(StoreSource(Store(dsn=f"http://127.0.0.1:{cable.here}", database=DATABASE)), Start(interval_s=1))
+    last = f"gpu-{HOSTS_THERE - 1:04}"
 
     async def steps(pilot: Pilot[int]) -> None:
-        world.engine.kill()
-        await until(pilot, lambda: "No answer: cannot reach ClickHouse" in shown(pilot), "the error")
-        assert "gpu-0000" in shown(pilot)
+        await until(pilot, lambda: "No answer: cannot reach ClickHouse" in shown(pilot), "the first error")
+        assert "no data yet" in shown(pilot)
+        await cable.join()
+        await until(pilot, lambda: last in shown(pilot) and "No answer" not in shown(pilot), "the store")
+        await cable.cut()
+        await until(pilot, lambda: "No answer" in shown(pilot), "the error")
         await until(pilot, lambda: re.search(r"asked [1-9].* ago", shown(pilot)), "the data's age")
-        await pilot.press("end")
-        assert app.visit.view.row["host"] == f"gpu-{HOSTS_THERE - 1:04}"
-        world.again()
-        await until(pilot, lambda: "No answer" not in shown(pilot) and not app._why, "the store to be back")
-        assert "samples" in shown(pilot)
-        assert app.visit.view.row["host"] == f"gpu-{HOSTS_THERE - 1:04}"
+        await pilot.press("end", "question_mark")  # what comes meanwhile is drawn below the keys
+        assert app.visit.view.row["host"] == last
+        await cable.join()
+        await until(pilot, lambda: not app._why, "the store to be back")
+        await pilot.press("escape")
+        await until(pilot, lambda: "No answer" not in shown(pilot) and "samples" in shown(pilot), "it to be told")
+        assert app.visit.view.row["host"] == last
+        await cable.cut()
 
-    driven(app, steps)
+    driven(app, steps, first=False)
 
 
 # Over the API
@@ -260,9 +301,9 @@ def test_the_api_gives_the_same_rows_and_says_what_it_refuses(world: World, tmp_
 
 
 def command(arguments: list[str], **env: str) -> str:
-    argv = [PYTHON, "-m", "warpmeter", "top", *arguments]
-    found = subprocess.run(argv, env={**os.environ, **env}, capture_output=True, text=True, timeout=300, check=False)
-    assert found.returncode == 0, found.stderr
+    """What the command prints where there is no terminal."""
+    found = CliRunner().invoke(cli, ["top", *arguments], env=env)
+    assert found.exit_code == 0, found.output
     return found.stdout
 
 
@@ -276,7 +317,7 @@ def terminal(world: World, *arguments: str, columns: int = 110, lines: int = 30,
 
 
 def test_a_terminal_is_drawn_resized_and_left_as_it_was(world: World) -> None:
-    with closing(terminal(world, "--interval", "0.5")) as found:
+    with closing(terminal(world, "--interval", "1")) as found:
         found.until("gpu-0005")
         assert b"\x1b[32m" in found.said or b";32m" in found.said  # the terminal's own green
         found.resize(60, 12)
