@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow.parquet
@@ -15,6 +16,8 @@ import pytest
 
 from tests import quarter
 from tests.quarter import PER_GPU_HOUR, PER_KWH, WEEKS, Quarter, Row
+from tests.tables import land
+from tests.tables import row as message
 from warpmeter import migrate
 from warpmeter.scheduler.reports import Asked, Period, Price, Rendered, ReportError, render, write
 from warpmeter.settings import Store
@@ -316,6 +319,55 @@ def test_a_week_without_gpus_says_so(planted: tuple[Store, Quarter]) -> None:
     assert found.empty
     assert found.summary.startswith("No GPU was measured from")
     assert f"The latest earlier period with GPUs began {rows.end - WEEK:%Y-%m-%d}" in found.text
+
+
+RAW = """
+WITH
+    period_ms / 3.6e6 AS hours, if(empty(job_ids), 0, hours) AS held,
+    coalesce(gpu_util_permille, sm_active_permille) AS util
+SELECT
+    sum(hours), sum(held), sumIf(held, util < 50), sumIf(held, util IS NULL), sumIf(hours, util < 50),
+    sum(gpu_util_permille * hours) / sumIf(hours, gpu_util_permille IS NOT NULL) / 1000,
+    sum(sm_active_permille * hours) / sumIf(hours, sm_active_permille IS NOT NULL) / 1000,
+    sum(power_deciwatts / 10 * hours) / 1000
+FROM gpu_samples
+WHERE ts >= {since:DateTime('UTC')}
+"""
+"""The fleet's figures as their definitions have them, over raw rows."""
+NAMES = ("available_gpu_hours", "allocated_gpu_hours", "wasted_gpu_hours", "unknown_gpu_hours", "idle_gpu_hours",
+         "gpu_util", "sm_active", "energy_kwh")  # fmt: skip
+
+
+def test_rollups_say_what_raw_rows_say(planted: tuple[Store, Quarter]) -> None:
+    """Hosts that measure at periods of their own, values that change and lack, two jobs on a GPU, several inserts."""
+    store, random = planted[0], Random(7)
+    start = planted[1].end + 5 * WEEK  # where nothing else is
+    with closing(connect(store)) as client:
+        for host, period_s in (("dog", 60), ("elk", 600)):
+            samples = [_random(random, host, period_s, start.timestamp() + at) for at in range(0, 86400, period_s)]
+            for part in (samples[::2], samples[1::2]):
+                land(client, "gpu-samples", [message("gpu-samples", **each) for each in part])
+        (raw,) = client.query(RAW, parameters={"since": start}).result_rows
+    found = render(store, Asked("fleet-weekly", Period(start, start + timedelta(days=1)), formats=()))
+    (totals,) = table(found, "totals")
+    assert [totals[name] for name in NAMES] == pytest.approx(list(raw), rel=1e-6, abs=2e-6)
+    (trend,) = table(found, "trend")
+    assert [trend[name] for name in NAMES] == pytest.approx(list(raw), rel=1e-6, abs=2e-6)
+    assert sum(each["allocated_gpu_hours"] for each in table(found, "users")) == pytest.approx(raw[1], abs=1e-5)
+    assert sum(each["wasted_gpu_hours"] for each in table(found, "jobs_by_hours")) == pytest.approx(raw[2], abs=1e-5)
+    assert 0 < raw[3] < raw[2] < raw[1] < raw[0]  # each of them is there
+
+
+def _random(random: Random, host: str, period_s: int, ts: float) -> Row:
+    sample: Row = {"host": host, "gpu": 0, "uuid": f"GPU-{host}", "ts": ts, "period_ms": period_s * 1000}
+    sample["job_ids"] = random.choice(([], ["a"], ["a", "b"]))
+    util = random.choice((0, 0, 40, 60, 500, 1000))
+    known = random.random()
+    if known > 0.1:
+        sample["sm_active_permille"] = util // 2
+    if known > 0.2:
+        sample |= {"gpu_util_permille": util, "power_deciwatts": 1000 + util}
+    return sample
 
 
 def test_what_cannot_be_asked_is_refused() -> None:
