@@ -20,7 +20,7 @@ from warpmeter.alerts import Alert
 from warpmeter.alerts.words import matches
 from warpmeter.scheduler.alerts.notices import Notice, ordered, page
 from warpmeter.scheduler.alerts.outgoing import at_once, deliver, repeat_s
-from warpmeter.scheduler.alerts.told import Memory, Told
+from warpmeter.scheduler.alerts.told import Memory, Standing, Told
 from warpmeter.sending import Outcome, Refused, Sent, TryAgain
 from warpmeter.settings import Receiver, Settings
 
@@ -34,6 +34,7 @@ REFUSALS: Final = 3
 LATE_S: Final = 86_400.0
 """What has ended before it could be told of is told of within so long."""
 STORE_AWAY: Final = "store-away"
+MOST_SAID: Final = 2000
 JOIN_S: Final = 2.0
 Deliver = Callable[[Receiver, Sequence[Notice], float], Outcome]
 
@@ -149,7 +150,7 @@ class Way:
         self._news, self._fresh, self._ended = News(), False, False
         self._failures, self._refusals, self._alone = 0, 0, False
         self._held: dict[str, float] = {}
-        self._not_before = 0.0
+        self._not_before = self._since = 0.0
         self._log = log.get("scheduler")
         self._thread = threading.Thread(target=self._run, name=f"alerts to {receiver.name}", daemon=True)
         self._thread.start()
@@ -281,12 +282,14 @@ class Way:
         if self._failures:
             self._log.info("a receiver takes alerts again", receiver=self._name, failures=self._failures)
         self._failures = self._refusals = 0
-        self._failing(0.0)
+        new = [each for each in batch if each.number == 1 or each.state == "resolved"]
+        if new or self._since:
+            self._stands("")
         self._count("sent", len(batch))
         kept, gone = account.delivered(batch, time.time())
         self._keep(kept, gone)
         self._forget(self._news.ended, gone)
-        if new := [each for each in batch if each.number == 1 or each.state == "resolved"]:
+        if new:
             self._log.info("told of alerts", receiver=self._name, alerts=len(new), first=new[0].key, note=outcome.note)
 
     def _refused(self, notice: Notice, why: str) -> float:
@@ -304,17 +307,20 @@ class Way:
 
     def _failed(self, what: str, why: str, count: int, wait_s: float, key: str = "") -> None:
         self._count("refused" if "refuses" in what else "failed", count)
-        self._failing(time.time())
+        self._stands(why)
         self._log.warning(
             what, receiver=self._name, why=why, alerts=count, again_s=round(wait_s, 1), **({"key": key} if key else {})
         )
 
-    def _failing(self, since: float) -> None:
-        gauge = selfmetrics.gauge("warpmeter_alert_receiver_failing_since_timestamp_seconds").labels(self._name)
-        if not since:
-            gauge.set(0)
-        elif self._failures + self._refusals == 1:
-            gauge.set(since)
+    def _stands(self, why: str) -> None:
+        """Since when it fails, and why; '' when it does not."""
+        now = time.time()
+        self._since = (self._since or now) if why else 0.0
+        selfmetrics.gauge("warpmeter_alert_receiver_failing_since_timestamp_seconds").labels(self._name).set(
+            self._since
+        )
+        with suppress(SQLAlchemyError, OSError):  # it is in the log as well
+            self._memory.stands(self._name, Standing(now, self._since, why[:MOST_SAID]))
 
     def _count(self, outcome: str, alerts: int) -> None:
         selfmetrics.counter("warpmeter_alert_notices_total").labels(self._name, outcome).inc(alerts)

@@ -31,12 +31,31 @@ from warpmeter.alerts import Alert, AlertRow
 from warpmeter.settings import Scheduler
 
 WAIT_S: Final = 10
+FILE: Final = "alerts.sqlite"
+"""In the scheduler's folder, where no database is set."""
 _TABLE: Final = Table(
     "warpmeter_alerts_told", MetaData(),
     Column("receiver", String(100), primary_key=True), Column("alert_id", String(600), primary_key=True),
     Column("number", Integer, nullable=False), Column("at", Float, nullable=False),
     Column("alert", LargeBinary, nullable=False),
 )  # fmt: skip
+
+
+_STANDING: Final = Table(
+    "warpmeter_alerts_receivers", _TABLE.metadata,
+    Column("receiver", String(100), primary_key=True), Column("at", Float, nullable=False),
+    Column("failing_since", Float, nullable=False), Column("why", String(2000), nullable=False),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a receiver takes what it is told: when it last answered or failed to, since when it fails (0: it does not),
+    and why."""
+
+    at: float
+    failing_since: float = 0.0
+    why: str = ""
 
 
 @dataclass
@@ -68,10 +87,11 @@ class Memory:
         url = self._settings.jobs_url
         if not url:
             self._settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-            url = f"sqlite:///{self._settings.data / 'alerts.sqlite'}"
+            url = f"sqlite:///{self._settings.data / FILE}"
         engine = create_engine(url, connect_args={"timeout": WAIT_S} if url.startswith("sqlite") else {})
         with engine.begin() as connection:
-            connection.execute(CreateTable(_TABLE, if_not_exists=True))
+            for table in (_TABLE, _STANDING):
+                connection.execute(CreateTable(table, if_not_exists=True))
         return engine
 
     def of(self, receiver: str) -> dict[str, Told]:
@@ -95,6 +115,19 @@ class Memory:
                 connection.execute(delete(_TABLE).where(_TABLE.c.receiver == receiver, _TABLE.c.alert_id.in_(ids)))
             if rows:
                 connection.execute(insert(_TABLE), rows)
+
+    def stands(self, receiver: str, standing: Standing) -> None:
+        """Keep how a receiver stands."""
+        row = {"receiver": receiver, "at": standing.at, "failing_since": standing.failing_since, "why": standing.why}
+        with self._connected().begin() as connection:
+            connection.execute(delete(_STANDING).where(_STANDING.c.receiver == receiver))
+            connection.execute(insert(_STANDING), [row])
+
+    def standing(self, receiver: str) -> Standing | None:
+        """How a receiver stands; None where it was told of nothing yet."""
+        with self._connected().connect() as connection:
+            row = connection.execute(select(_STANDING).where(_STANDING.c.receiver == receiver)).one_or_none()
+        return None if row is None else Standing(row.at, row.failing_since, row.why)
 
     def close(self) -> None:
         """Let go of it."""

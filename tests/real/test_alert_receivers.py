@@ -207,7 +207,9 @@ def test_a_restart_repeats_nothing_and_forgets_nothing(tmp_path: Path) -> None:
             turn(outlets, *alerts)
             until(lambda: len(told(hook)) == 3, "all to be told")
             until(lambda: len(Memory(Scheduler(data=tmp_path)).of("away")) == 3, "what is owed to be kept")
+            until(lambda: Memory(Scheduler(data=tmp_path)).standing("away"), "it to fail")
             until(lambda: all(each.number for each in Memory(Scheduler(data=tmp_path)).of("hook").values()), "the rest")
+        failing = Memory(Scheduler(data=tmp_path)).standing("away")
         back = replace(away, url=hook.url)  # where nobody listened, somebody does
         a, b, _ = alerts  # c ended, and who was to tell of it was killed before
         with telling(tmp_path, hook_to(hook), back, firing=[a, b]) as outlets:
@@ -216,6 +218,9 @@ def test_a_restart_repeats_nothing_and_forgets_nothing(tmp_path: Path) -> None:
             until(
                 lambda: not any(each.number == 0 for each in Memory(Scheduler(data=tmp_path)).of("away").values()), "it"
             )
+    assert failing is not None
+    assert failing.failing_since
+    assert "cannot be reached" in failing.why
     rest = [(json.loads(post.body)["receiver"], post) for post in hook.posts[1:]]
     said = {name: [each for post in (p for n, p in rest if n == name) for each in _states(post)] for name, _ in rest}
     assert said["hook"] == [("c", "resolved")]

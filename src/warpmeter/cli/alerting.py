@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
 
@@ -20,7 +21,11 @@ from warpmeter.scheduler.alerts.notices import Notice, page
 from warpmeter.scheduler.alerts.outgoing import deliver
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.sending import Refused, Sent, TryAgain
-from warpmeter.settings import Receiver, Settings
+from warpmeter.settings import Receiver, Scheduler, Settings
+from warpmeter.up.folder import Folder
+
+if TYPE_CHECKING:
+    from warpmeter.scheduler.alerts.told import Memory
 
 STORE_S: Final = 10
 LIST: Final = ("alert", "severity", "state", "since", "what", "about", "value", "by")
@@ -153,17 +158,56 @@ def show_silences(settings: Settings, as_json: bool) -> None:
 
 
 def show_receivers(settings: Settings, as_json: bool) -> None:
-    """Who is told, as the settings have it; secrets are not shown."""
+    """Who is told, as the settings have it, and how each took it last, where the scheduler's memory can be read from
+    here; secrets are not shown."""
+    memory = _memory(settings)
     found: list[dict[str, Any]] = [
         {"name": each.name, "kind": each.kind, "routes": list(map(dict, each.routes)),
-         "send_resolved": each.send_resolved, "to": _whither(each)}
+         "send_resolved": each.send_resolved, "to": _whither(each), **_standing(memory, each.name)}
         for each in settings.alerts.receivers
     ]  # fmt: skip
     if as_json:
         common.print_json(found)
         return
-    told = [(each["name"], each["kind"], each["to"], _routes(each["routes"])) for each in found]
-    common.print_table("receivers", ("receiver", "kind", "to", "alerts"), told)
+    told = [
+        (each["name"], each["kind"], each["to"], _routes(each["routes"]), each["owed"], _stands(each)) for each in found
+    ]
+    common.print_table("", ("receiver", "kind", "to", "alerts", "owed", "how it stands"), told)
+    if not found:
+        common.err.print("docs/alerts.md shows how to set one", highlight=False)
+
+
+def _memory(settings: Settings) -> "Memory | None":
+    """What the scheduler keeps of receivers, where that can be read from here."""
+    from warpmeter.scheduler.alerts.told import FILE, Memory  # SQLAlchemy: where no scheduler is, there need be none
+
+    scheduler, data = settings.scheduler, settings.engine.data
+    if scheduler.data == Scheduler().data and common.running(data) is not None:
+        scheduler = replace(scheduler, data=Folder(data).scheduler)
+    there = scheduler.jobs_url or (scheduler.data / FILE).is_file()
+    return Memory(scheduler) if there else None
+
+
+def _standing(memory: "Memory | None", name: str) -> dict[str, Any]:
+    nothing = {"owed": None, "at": None, "failing_since": None, "why": ""}
+    if memory is None:
+        return nothing
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        owed, standing = sum(not each.number for each in memory.of(name).values()), memory.standing(name)
+    except (SQLAlchemyError, OSError) as error:
+        return {**nothing, "why": f"the scheduler's memory cannot be read: {str(error).splitlines()[0]}"}
+    if standing is None:
+        return {**nothing, "owed": owed}
+    failing = common.said(standing.failing_since) if standing.failing_since else None
+    return {"owed": owed, "at": common.said(standing.at), "failing_since": failing, "why": standing.why}
+
+
+def _stands(each: Mapping[str, Any]) -> Text:
+    if each["failing_since"]:
+        return Text(f"fails since {each['failing_since']}: {common.printable(each['why'])}", "red")
+    return Text(f"took it at {each['at']}", "green") if each["at"] else Text(each["why"])
 
 
 def _whither(receiver: Receiver) -> str:
