@@ -22,8 +22,8 @@ NOISES: dict[str, tuple[Noise, float]] = {
 def test_clean_runs_are_seldom_said_to_be_worse(noise: str, spread: float) -> None:
     draw, most = NOISES[noise]
     rng = np.random.default_rng(7)
-    alarms = [len(worse_runs(1.2 * (1 + spread * draw(rng, RUNS)), up=True)) for _ in range(80)]
-    assert sum(alarms) / (80 * (RUNS - 4)) <= most
+    alarms = [len(worse_runs(1.2 * (1 + spread * draw(rng, RUNS)), up=True)) for _ in range(150)]
+    assert sum(alarms) / (150 * (RUNS - 4)) <= most
 
 
 @pytest.mark.parametrize("follows", [0.0, 0.5])

@@ -1,17 +1,21 @@
 """Kernels of a run's captures against those of the runs before it: which came, went, got slower. Pure.
 
-A run has few captures and hundreds of kernels, so chance has many tries: told is what is slower than in each of the
-runs before, by `LEAST` of their median at the least, and costs `COSTS` of the GPU time of the run.
+A run has hundreds of kernels, so chance has many tries: told is what costs `COSTS` of the GPU time by being slower, and
+is slower as `detect` has it of runs. Where fewer runs were captured than that takes, it is slower than in each of them
+by half of what they differ by, and by `LEAST` of their median.
 """
 
 from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Final
 
+from warpmeter.regressions.detect import is_worse, past_of
 from warpmeter.regressions.runs import Kernel, Run
 from warpmeter.regressions.said import KernelChange, What
 
-LEAST: Final = 0.05
+LEAST: Final = 0.10
+APART: Final = 0.5
+"""Of what the runs before differ by: so much slower than the slowest of them."""
 COSTS: Final = 0.01
 SEEN: Final = 0.01
 """Of the GPU time: a kernel of less comes and goes unseen."""
@@ -39,11 +43,17 @@ def _cost(change: KernelChange) -> float:
 def _slower(now: Run, past: Sequence[Run]) -> Iterator[KernelChange]:
     for key, kernel in now.kernels.items():
         means = [run.kernels[key].mean_seconds for run in past if key in run.kernels]
-        if len(means) < FEWEST or kernel.mean_seconds <= max(means):
+        if len(means) < FEWEST or not _is_slower(kernel.mean_seconds, means):
             continue
         change = _change("slower", key, kernel, median(means), kernel.mean_seconds)
-        if kernel.mean_seconds >= (1 + LEAST) * median(means) and _cost(change) >= COSTS:
+        if _cost(change) >= COSTS:
             yield change
+
+
+def _is_slower(mean: float, means: Sequence[float]) -> bool:
+    if (past := past_of(means)) is not None:
+        return is_worse(mean, past, up=True)
+    return mean > max(means) + APART * (max(means) - min(means)) and mean >= (1 + LEAST) * median(means)
 
 
 def _came(now: Run, past: Sequence[Run]) -> Iterator[KernelChange]:
