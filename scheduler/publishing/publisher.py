@@ -14,10 +14,10 @@ def publishers(settings: Settings) -> tuple[Publisher, ...]:
     """Of the settings' schedules; none without any. Raises KafkaException for options refused, ScheduleError."""
     if not settings.reports.schedules:
         return ()
-    store = settings.store
+    store, archive = settings.store, Archive(settings.reports)
     ports = Ports(
         topic=ReportTopic(settings.kafka, partial(asking.remembered, store)), make=partial(making.in_child, settings),
-        kept=Archive(settings.reports).load, send=send, jobs=partial(asking.ended, store),
+        kept=archive.load, prune=archive.prune, send=send, jobs=partial(asking.ended, store),
         landed=partial(asking.landed, store),
     )  # fmt: skip
     return (Publisher(settings.reports, ports),)

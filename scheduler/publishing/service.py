@@ -32,6 +32,7 @@ from warpmeter.store import ClickHouseError, cause
 
 TURN_EVERY_S: Final = 0.25
 LOOK_EVERY_S: Final = 20.0
+PRUNE_EVERY_S: Final = 86_400.0
 AGAIN_S: Final = 5.0
 LONGEST_AWAY_S: Final = 14 * 86_400.0
 """What was rendered so long ago, and not sent because no scheduler was there, is not sent any more."""
@@ -61,7 +62,7 @@ class Topic(Protocol):
 @dataclass(frozen=True)
 class Ports:
     """What publishing works on. `make` keeps a report, and raises CannotError, LaterError; `kept` gives one that is
-    kept, with its size and place, and raises ArchiveError. `landed`, `jobs`: see `asking`.
+    kept, and raises ArchiveError, as `prune` does, which removes old ones. `landed`, `jobs`: see `asking`.
     """
 
     topic: Topic
@@ -70,6 +71,7 @@ class Ports:
     send: Callable[[Target, Message], Outcome]
     jobs: due.Jobs
     landed: Callable[[], float]
+    prune: Callable[[float], int] = lambda _: 0
     now: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
 
@@ -89,6 +91,7 @@ class Publisher:
         self._book = Book()
         self._active, self._over = Event(), Event()
         self._looked: float | None = None
+        self._pruned: float | None = None
         self._log = log.get("reports")
         self._thread = Thread(target=self._run, name="reports", daemon=True)
         if reports.schedules:
@@ -155,6 +158,18 @@ class Publisher:
         if self._looked is None or self._ports.monotonic() - self._looked >= LOOK_EVERY_S:
             self._looked = self._ports.monotonic()
             self._render_due()
+            self._prune()
+
+    def _prune(self) -> None:
+        now = self._ports.monotonic()
+        if self._pruned is not None and now - self._pruned < PRUNE_EVERY_S:
+            return
+        self._pruned = now
+        try:
+            if removed := self._ports.prune(self._ports.now()):
+                self._log.info("removed old reports", reports=removed)
+        except ArchiveError as error:
+            self._log.warning("old reports stay", why=str(error))
 
     def _tell(self, *events: ReportEvent) -> None:
         """Known here first: whatever becomes of the broker, this process does not do it twice."""

@@ -6,7 +6,9 @@ import hmac
 import json
 import os
 import threading
+import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -241,3 +243,23 @@ def test_a_folder_that_hangs_holds_nobody_up(tmp_path: Path, monkeypatch: pytest
     said = send(Target("kept", "folder", url=str(tmp_path / "of"), timeout_s=0.2), MESSAGE)
     over.set()
     assert said == TryAgain(f"{tmp_path / 'of'} was not written within 0.2 s")
+
+
+@pytest.mark.parametrize("remote", [False, True], ids=["folder", "object store"])
+def test_old_messages_are_removed_whole_and_nothing_else(tmp_path: Path, remote: bool) -> None:
+    url = f"memory://pruned-{os.getpid()}/of" if remote else str(tmp_path / "of")
+    target, store = Target("kept", "folder", url=url), fsspec.core.url_to_fs(url)[0]
+    for place in ("monday/old", "monday/young"):
+        assert isinstance(send(target, replace(MESSAGE, id=place, place=place)), Sent)
+    root = fsspec.core.url_to_fs(url)[1]
+    store.pipe_file(f"{root}/somebody's.txt", b"own")
+    assert folder.prune(url, {}, time.time() - 3600) == 0
+    manifest = f"{root}/monday/old/{folder.MANIFEST}"
+    if remote:
+        store.store[manifest].modified = store.store[manifest].created = datetime(2020, 1, 1, tzinfo=UTC)
+    else:
+        os.utime(manifest, (0, 0))
+    assert folder.prune(url, {}, time.time() - 3600) == 1
+    left = {name.removeprefix(f"{root}/") for name in store.find(root)}
+    assert "somebody's.txt" in left
+    assert {name.rpartition("/")[0] for name in left} == {"", "monday/young", "monday/young/tables"}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from warpmeter.sending import File, Message, Refused, Sent, TryAgain, folder
+from warpmeter.sending.limits import bounded
 from warpmeter.settings import Reports
 
 PAGE: Final = "mail/page.html"
@@ -90,3 +91,13 @@ class Archive:
             return folder.read(self.reports.url, self.reports.options, f"{report_id}/{name}", WITHIN_S)
         except folder.ReadError as error:
             raise ArchiveError(f"reports.url: {error}") from error
+
+    def prune(self, now: float) -> int:
+        """Remove reports that are older than `keep_days`; how many. Raises ArchiveError."""
+        if not self.reports.keep_days:
+            return 0
+        before = now - self.reports.keep_days * 86_400
+        try:
+            return bounded(WITHIN_S, lambda: folder.prune(self.reports.url, self.reports.options, before))
+        except Exception as error:  # every store has its own errors
+            raise ArchiveError(f"old reports cannot be removed: {type(error).__name__}: {error}") from error

@@ -11,6 +11,8 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -185,3 +187,45 @@ def _read(url: str, options: Mapping[str, str], below: str) -> bytes:
     store, base = fsspec.core.url_to_fs(url, **options)
     found: bytes = store.cat_file(f"{str(base).rstrip('/')}/{below}")
     return found
+
+
+def prune(url: str, options: Mapping[str, str], before: float) -> int:
+    """Remove what `put` wrote before a time (seconds since the epoch), known by its manifest; how many folders went.
+
+    Raises what a store raises.
+    """
+    root = local(url)
+    if root is None:
+        return _prune_remote(url, options, before)
+    old = [path.parent for path in root.rglob(MANIFEST) if path.stat().st_mtime < before]
+    for folder in old:
+        shutil.rmtree(folder, ignore_errors=True)
+        if folder.parent != root:
+            with suppress(OSError):  # another report is in it
+                folder.parent.rmdir()
+    return len(old)
+
+
+def _prune_remote(url: str, options: Mapping[str, str], before: float) -> int:
+    import fsspec
+
+    store, root = fsspec.core.url_to_fs(url, **options)
+    found = store.find(root, detail=True).items() if store.exists(root) else ()
+    old = [name.rpartition("/")[0] for name, info in found if name.endswith(f"/{MANIFEST}") and _at(info) < before]
+    for folder in old:
+        store.rm(f"{folder}/{MANIFEST}")  # first: without it the rest is not there
+        store.rm(folder, recursive=True)
+    return len(old)
+
+
+def _at(info: Mapping[str, Any]) -> float:
+    """When an object was written; each store names it otherwise, and one that does not tell keeps it."""
+    for key in ("LastModified", "last_modified", "updated", "mtime", "created"):
+        at = info.get(key)
+        if isinstance(at, str):
+            at = datetime.fromisoformat(at)
+        if isinstance(at, datetime):
+            return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+        if isinstance(at, (int, float)):
+            return float(at)
+    return float("inf")

@@ -37,7 +37,8 @@ def post(target: Target, message: Message) -> Outcome:
         try:
             return _posted(target, made, password, context, watch)
         except smtplib.SMTPException as error:
-            return TryAgain(f"{_server(target)} did not answer in time") if watch.late else _said(target, error)
+            late = watch.late or isinstance(error.__context__, TimeoutError)  # smtplib tells of both as one
+            return TryAgain(f"{_server(target)} did not answer in time") if late else _said(target, error)
         except ssl.SSLCertVerificationError as error:
             return Refused(f"{_server(target)} has a certificate that cannot be trusted ({error.verify_message}): "
                            "set ca_file, or the name that the certificate is for")  # fmt: skip
