@@ -19,7 +19,7 @@ from warpmeter.top.asking import Refresh, Wish
 from warpmeter.top.dialogs import Help, Sorting
 from warpmeter.top.drawing import Line, clean, fitted, flowed
 from warpmeter.top.lists import Listing, Place
-from warpmeter.top.poller import Poller
+from warpmeter.top.poller import SHARE, Poller
 from warpmeter.top.source import Source
 from warpmeter.top.view import View
 from warpmeter.top.widgets import Grid, Lines
@@ -232,7 +232,7 @@ class Top(App[int]):
             return "no data yet" if self._why else "asking …"
         since = time.monotonic() - self._heard
         held = "paused, " if self._paused else ""
-        if self._why or self._paused or since > LATE * max(self.poller.interval_s, 10 * self._took):
+        if self._why or self._paused or since > LATE * max(self.poller.interval_s, SHARE * self._took):
             return f"{held}asked {units.span(since)} ago"
         age = self._shown.fleet.get("age_s") if self._shown else None
         return "no samples" if age is None else f"samples {units.span(float(age))} old"

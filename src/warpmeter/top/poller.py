@@ -9,8 +9,10 @@ from warpmeter.top.asking import Head, Refresh, Wish, listed, refreshed
 from warpmeter.top.source import Source, SourceError
 from warpmeter.top.view import Table
 
-SHARE: Final = 10
+SHARE: Final = 5
 """A refresh is followed by a rest of at least so many times what it took: a large fleet is asked less often."""
+LONGEST_S: Final = 15.0
+"""That rest, at most: of a store that is slow today something is still seen."""
 AGAIN_S: Final = 2.0
 """How long after an error it is asked again."""
 
@@ -63,7 +65,7 @@ class Poller:
             began = time.monotonic()
             refresh = self._answer(wish, head, fresh and bool(head.fleet))
             took = time.monotonic() - began
-            asked, due = number, began + took + max(self.interval_s - took, SHARE * took)
+            asked, due = number, began + took + max(self.interval_s - took, min(SHARE * took, LONGEST_S))
             if refresh.why:
                 due = began + took + max(AGAIN_S, min(self.interval_s, 10 * AGAIN_S))
             self._tell(refresh, number, took)
