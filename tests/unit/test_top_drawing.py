@@ -112,7 +112,7 @@ def test_the_head_flows_and_leaves_out_what_has_no_room() -> None:
     assert len(drawing.flowed(groups, 200, 2)) == 1
     assert len(drawing.flowed(groups, 45, 9)) == 2
     assert len(drawing.flowed(groups, 10, 2)) == 2
-    shown = ["".join(text for text, _ in group) for group in drawing.sparks(refresh)]
+    shown = ["".join(text for text, _ in group) for group in drawing.sparks(refresh, 200)]
     assert shown == ["GPU util ▅ 80%", "Power 5.00 MW"]
     without = Refresh(Wish(Place(), HOSTS), table(HOSTS, Rows()), fleet, None)
     assert not any("Alerts" in group[0][0] for group in drawing.totals(without))

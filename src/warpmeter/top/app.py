@@ -242,7 +242,7 @@ class Top(App[int]):
             return []
         if self.visit.place.kind:
             return flowed(drawing.about(self.visit.place, self.visit.facts), width, 3) if self._knows() else []
-        return flowed(drawing.totals(self._shown), width, 2) + flowed(drawing.sparks(self._shown), width, 2)
+        return flowed(drawing.totals(self._shown), width, 2) + flowed(drawing.sparks(self._shown, width), width, 2)
 
     def _knows(self) -> bool:
         """Whether an answer about this place has come."""
@@ -277,15 +277,13 @@ class Top(App[int]):
             ("?", "keys"),
             ("q", "end"),
         )
-        line: Line = []
-        for key, does in keys:
-            line += [(key, "key"), (f" {does}  ", "dim")]
-        return line
+        groups: list[Line] = [[(key, "key"), (f" {does}", "dim")] for key, does in keys]
+        return flowed(groups, width, 1)[0]
 
     def _nothing(self) -> Line:
         """What an empty list says."""
         view = self.visit.view
-        if not self._knows() and not view.table.rows:
+        if not view.known:
             return [("asking …" if not self._why else "nothing is known yet; asking again", "dim")]
         if view.text:
             return [(f"nothing fits the filter {view.text!r}: Esc takes it back", "idle")]

@@ -13,14 +13,14 @@ from textual.widgets.option_list import Option
 from warpmeter.top.lists import Listing
 
 KEYS: Final = (
-    ("↑ ↓, j k", "a row up, down; PgUp PgDn, Ctrl-B Ctrl-F a page; Home End, g G first, last"),
-    ("Tab, 1 2 3", "the next list; that list (Shift-Tab: the one before)"),
-    ("Enter", "open: a host (its GPUs, its jobs), a job (its GPUs, ranks, hosts)"),
+    ("↑ ↓ PgUp PgDn Home End", "choose a row; so do j k g G"),
+    ("Tab, 1 2 3", "the next list; that list"),
+    ("Enter", "open a host (GPUs, jobs) or a job (GPUs, ranks, hosts)"),
     ("o", "open the job that holds the chosen GPU"),
-    ("Esc, Backspace", "back: out of the filter, then out of the host or job"),
-    ("/, F4", "filter as you type: words that must all be in a row, and comparisons:"),
-    ("", "  idle gpu-01    util<5    power>600    temp>=80    mem>40Gi    idle>3600"),
-    ("s, F6", "sort by a column that you choose; < > by the one before, the next one"),
+    ("Esc, Backspace", "back: out of the filter, out of the host or job"),
+    ("/, F4", "filter as you type: words, and comparisons, as in"),
+    ("", "idle gpu-01  util<5  temp>=80  mem>40Gi"),
+    ("s, F6", "sort by a column; < > by the one before, the next"),
     ("r, I", "the other way round"),
     ("← →, h l", "columns further left, right"),
     ("p", "pause, and go on"),

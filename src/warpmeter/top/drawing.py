@@ -24,7 +24,9 @@ OLD: Final = frozenset({"gone", "silent", "lost", "ended"})
 """States in which the other values are those of some time ago."""
 IDLE: Final = 0.05
 HOT_CELSIUS: Final = 87
-SPARK: Final = 24
+SPARK: Final = 30
+ROOM: Final = 56
+"""Cells that the sparks leave to names and values."""
 PART: Final = 6
 """The least cells of a column of text that is worth showing."""
 
@@ -181,14 +183,15 @@ _SPARKS: Final = (
 )
 
 
-def sparks(refresh: Refresh) -> list[Line]:
-    """The fleet's headline values now, each behind its last minutes."""
+def sparks(refresh: Refresh, width: int) -> list[Line]:
+    """The fleet's headline values now, each behind its last minutes, for a terminal of `width` cells."""
+    long = min(SPARK, max(0, (width - ROOM) // len(_SPARKS)))
     found: list[Line] = []
     for title, name, kind, most in _SPARKS:
         value = refresh.fleet.get(name)
         history = refresh.history.get(name, []) if name in HISTORIES else []
         if value is not None or any(each is not None for each in history):
-            line = units.spark(history, SPARK, most)
+            line = units.spark(history, long, most)
             found.append(
                 [(f"{title} ", "dim"), (line + " " if line else "", "good"), (words(value, kind) or "–", "bold")]
             )

@@ -158,6 +158,7 @@ class View:
     top: int = 0
     chosen: Key | None = None
     large: bool = False
+    known: bool = False
 
     def __post_init__(self) -> None:
         self.table = Table(self.listing)
@@ -174,7 +175,7 @@ class View:
 
     def show(self, found: Table, searched: bool = False) -> None:
         """Take new data; `searched`: the source was asked for some of its rows, so they tell not how many it has."""
-        self.table = found
+        self.table, self.known = found, True
         self.large = found.cut or (searched and self.large)
         self.arrange()
 
