@@ -115,7 +115,12 @@ def _of_alertmanager(notice: Notice, ends: float) -> dict[str, Any]:
 
 def told_value(alert: Alert) -> str:
     """What the rule measured, with its unit; '' where that is nothing."""
-    return "" if alert.value is None else quantity(alert.value, alert.unit)
+    return measured(alert.value, alert.unit)
+
+
+def measured(value: float | None, unit: str) -> str:
+    """A value as people read it, to four digits; '' where there is none."""
+    return "" if value is None else quantity(float(f"{value:.4g}"), unit)
 
 
 def heading(notices: Sequence[Notice]) -> str:

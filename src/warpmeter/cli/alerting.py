@@ -16,8 +16,7 @@ from warpmeter.captures import amounts
 from warpmeter.captures.asking import Asker, NotTakenError
 from warpmeter.cli import common
 from warpmeter.cli.capturing import me
-from warpmeter.quantity import quantity
-from warpmeter.scheduler.alerts.notices import Notice, page
+from warpmeter.scheduler.alerts.notices import Notice, measured, page
 from warpmeter.scheduler.alerts.outgoing import deliver
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.sending import Refused, Sent, TryAgain
@@ -83,7 +82,7 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 
 def _value(alert: Mapping[str, Any]) -> str:
-    return "" if alert["value"] is None else quantity(alert["value"], alert.get("unit", ""))
+    return measured(alert["value"], alert["unit"])
 
 
 def _handled(alert: Mapping[str, Any]) -> str:
