@@ -16,12 +16,12 @@ JOB_MINUTES: Final = 720
 SOURCES: Final = 16
 
 
-def renew(client: Client, hosts: int, since: int, days: int) -> None:
-    """Write them anew; `since` is the fleet's first minute."""
+def renew(client: Client, hosts: int, since: int, days: int, now: str = NOW) -> None:
+    """Write them anew, as of `now`, which is SQL; `since` is the fleet's first minute."""
     for table in ("gpu_last", "host_last", "source_last", "job_trees"):
         client.command(f"TRUNCATE TABLE {table}")
 
-    def state(table: str, values: str, column: str = "latest", at: str = NOW) -> str:
+    def state(table: str, values: str, column: str = "latest", at: str = now) -> str:
         """The state of a column that keeps the latest tuple."""
         sql = """SELECT type FROM system.columns
             WHERE database = currentDatabase() AND table = {table:String} AND name = {column:String}"""
@@ -30,10 +30,11 @@ def renew(client: Client, hosts: int, since: int, days: int) -> None:
         return f"argMaxState(CAST(tuple({values}), {migrate.literal(inside)}), {at})"
 
     first = f"toDateTime64({since}, 3, 'UTC')"
-    client.command(_gpus(hosts, days, first, state))
-    client.command(_machines(hosts, first, state))
-    client.command(_sources(hosts, first, state))
-    client.command(_trees(hosts, days, since, state))
+    for statement in (
+        _gpus(hosts, days, first, state), _machines(hosts, first, state), _sources(hosts, first, state),
+        _trees(hosts, days, since, state),
+    ):  # fmt: skip
+        client.command(statement.replace(NOW, now))
 
 
 State = Callable[..., str]

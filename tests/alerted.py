@@ -1,15 +1,21 @@
 """A watch over alerts whose time is the test's, on rules that a test gives or on those that ask a real store."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from warpmeter.alerts import Alert, Rule
+from warpmeter.consumers.sink.clickhouse import insert_settings
 from warpmeter.scheduler.alerts.asking import Ask, ask
 from warpmeter.scheduler.alerts.ports import Attached
 from warpmeter.scheduler.alerts.recalling import InMemory
 from warpmeter.scheduler.alerts.watch import Ports, Watch
+from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Alerts, Store
+from warpmeter.simulate.fleet import Fleet
+from warpmeter.simulate.simulation import Simulation
+from warpmeter.store import Client
+from warpmeter.wire import joined
 
 
 @dataclass
@@ -87,3 +93,22 @@ def on_store(store: Store, rules: Sequence[Rule], limits: Alerts | None = None) 
     """A watch that asks a store."""
     chosen = limits or Alerts()
     return Watched(rules, partial(ask, store, chosen), chosen)
+
+
+def lived(client: Client, fleet: Fleet, start: float, days: float, look_s: float) -> Iterator[float]:
+    """Land what a simulated fleet tells from `start` on; each `look_s` seconds of it the time, in seconds since the
+    epoch, when all before has landed. Of its stacks, which no rule reads, nothing.
+    """
+    simulation = Simulation(fleet, start)
+    while simulation.now < start + days * 86_400:
+        until, batch = simulation.now + look_s, dict[str, list[bytes]]()
+        while simulation.now < until:
+            for envelope in simulation.tick().envelopes:
+                batch.setdefault(envelope.topic, []).append(envelope.value)
+        batch.pop("stack-samples", None)
+        for name, values in batch.items():
+            client.raw_insert(
+                TOPICS[name].table, insert_block=joined(values), fmt="ProtobufList",
+                settings=dict(insert_settings(TOPICS[name])),
+            )  # fmt: skip
+        yield simulation.now - fleet.interval_s + 1

@@ -1,4 +1,4 @@
--- One GPU of a job does far less than the others of the job, or runs at a lower clock: all ranks wait for it, or it for data.
+-- One GPU of a job, whose others do much the same, is far less active or runs at a far lower clock: all ranks wait for it, or it waits for data.
 -- severity: warning
 -- for: 240
 -- keep: 300
@@ -10,23 +10,22 @@
 -- @minutes 10  the window
 SELECT
     job_id, host, gpu, uuid,
-    round(least(of_sm, of_tensor, of_clock), 3) AS value,
+    round(least(of_sm, of_clock), 3) AS value,
     value <= {behind:Float64} AS starts,
-    multiIf(value = round(of_clock, 3), 'clock', value = round(of_sm, 3), 'SM activity', 'tensor activity') AS what
+    if(of_clock < of_sm, 'clock', 'SM activity') AS what
 FROM
 (
     SELECT
         job_id, host, gpu, uuid,
         count() OVER job AS gpus,
         quantileExact(0.5)(ifNull(sm, 0)) OVER job AS job_sm,
-        quantileExact(0.5)(ifNull(tensor, 0)) OVER job AS job_tensor,
+        quantileExact(0.25)(ifNull(sm, 0)) OVER job >= 0.75 * quantileExact(0.75)(ifNull(sm, 0)) OVER job AS even,
         quantileExact(0.5)(ifNull(clock, 0)) OVER job AS job_clock,
         if(job_sm >= 0.1, ifNull(sm / job_sm, 1), 1) AS of_sm,
-        if(job_tensor >= 0.05, ifNull(tensor / job_tensor, 1), 1) AS of_tensor,
         if(job_sm >= 0.1 AND job_clock > 0, ifNull(clock / job_clock, 1), 1) AS of_clock
     FROM
     (
-        SELECT held.job_id AS job_id, held.host AS host, held.gpu AS gpu, held.uuid AS uuid, used.sm AS sm, used.tensor AS tensor, used.clock AS clock
+        SELECT held.job_id AS job_id, held.host AS host, held.gpu AS gpu, held.uuid AS uuid, used.sm AS sm, used.clock AS clock
         FROM
         (
             SELECT host, gpu, uuid, arrayElement(argMaxMerge(latest).job_ids, 1) AS job_id, length(argMaxMerge(latest).job_ids) AS jobs, max(gpu_last.last_at) AS seen_at
@@ -39,7 +38,6 @@ FROM
             SELECT
                 host, gpu, uuid,
                 sum(w.sm_active_permille_sum) / nullIf(sum(w.sm_active_permille_count), 0) / 1000 AS sm,
-                sum(w.tensor_active_permille_sum) / nullIf(sum(w.tensor_active_permille_count), 0) / 1000 AS tensor,
                 sum(w.sm_clock_megahertz_sum) / nullIf(sum(w.sm_clock_megahertz_count), 0) AS clock
             FROM gpu_heatmap_1m AS w
             WHERE w.window > {now:DateTime64(3, 'UTC')} - INTERVAL {minutes:UInt32} MINUTE AND w.window <= {now:DateTime64(3, 'UTC')}
@@ -54,5 +52,5 @@ FROM
     )
     WINDOW job AS (PARTITION BY job_id)
 )
-WHERE gpus >= 4 AND value <= {behind:Float64} + 0.1
+WHERE gpus >= 4 AND even AND value <= {behind:Float64} + 0.1
 ORDER BY job_id, host, gpu, uuid

@@ -284,9 +284,23 @@ def test_while_a_gate_has_a_subject_the_others_are_not_asked() -> None:
 def test_a_rule_is_asked_as_often_as_it_says() -> None:
     rules = Rules()
     watch = watched(rules, replace(LOST, every_s=180.0), HOT)
-    for minute in range(7):
+    for minute in range(10):
         watch.at(T + 60 * minute)
-    assert (rules.asked.count("lost"), rules.asked.count("hot")) == (3, 7)
+    assert (rules.asked.count("lost"), rules.asked.count("hot")) == (4, 10)
+
+
+def test_rules_that_are_not_asked_each_time_take_turns_after_the_first() -> None:
+    rules = Rules()
+    some = [replace(LOST, name=f"r{number}", every_s=300.0) for number in range(40)]
+    watch = watched(rules, *some)
+    asked = []
+    for minute in range(11):
+        rules.asked.clear()
+        watch.at(T + 60 * minute)
+        asked.append(len(rules.asked))
+    assert asked[0] == 40
+    assert sum(asked[1:6]) == sum(asked[6:11]) == 40
+    assert max(asked[1:]) < 20
 
 
 def test_what_goes_on_is_published_again_and_nobody_is_told_twice() -> None:
