@@ -1,6 +1,9 @@
 """Reports by themselves in the real scheduler, on a real broker and engine, to real targets; killed, and going on."""
 
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -140,3 +143,94 @@ def test_a_scheduler_that_is_killed_again_and_again_sends_each_report_once(world
     assert page.get_content().split() == kept.html.split()
     copied = world.folder / "of the team" / rendered[0].report_id / "report.html"
     assert copied.read_bytes() == next(file.data for file in kept.files if file.name == "report.html")
+
+
+def command(world: World, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`warpmeter reports …` with the world's settings."""
+    settings = world.settings
+    path, reports = world.folder / "warpmeter.toml", settings.reports
+    mail, hook, folder = reports.targets
+    path.write_text(f"""
+        [kafka]
+        bootstrap_servers = "{settings.kafka.bootstrap_servers}"
+        topic_prefix = "{settings.kafka.topic_prefix}"
+        [store]
+        dsn = "{settings.store.dsn}"
+        [reports]
+        url = "{reports.url}"
+        [[reports.targets]]
+        name = "team"
+        kind = "mail"
+        host = "127.0.0.1"
+        port = {mail.port}
+        tls = "none"
+        sender = "{mail.sender}"
+        to = ["a@x.org"]
+        [[reports.targets]]
+        name = "hook"
+        kind = "webhook"
+        url = "{hook.url}"
+        [[reports.targets]]
+        name = "kept"
+        kind = "folder"
+        url = "{folder.url}"
+        [[reports.schedules]]
+        name = "daily"
+        report = "host-health"
+        period = "day"
+        cron = "0 6 * * *"
+        timezone = "Europe/Berlin"
+        targets = ["team", "hook"]
+    """)
+    line = [sys.executable, "-m", "warpmeter", "--config", str(path), "reports", *arguments]
+    environment = {**os.environ, "HOME": str(world.folder), "XDG_DATA_HOME": str(world.folder)}
+    return subprocess.run(line, capture_output=True, text=True, env=environment, timeout=300, check=False)
+
+
+def test_one_tries_targets_and_sends_a_report_by_hand(world: World) -> None:
+    world.box.refusals.clear()
+    checked = command(world, "check", "team", "--json")
+    assert json.loads(checked.stdout) == [{"target": "team", "outcome": "sent", "why": ""}], checked.stderr
+    assert "a test of this target" in str(world.box.mails.pop()["Subject"])
+    world.hook.answers = [(404, {}, b"no such hook")]
+    refused = command(world, "check", "hook")
+    assert refused.returncode == 1
+    assert "no such hook; look at the address and its secrets" in refused.stdout
+    assert "s3cret-path" not in refused.stdout + refused.stderr
+    world.hook.posts.clear()
+
+    dry = command(world, "send", "daily", "--dry-run", "--json")
+    assert dry.returncode == 0, dry.stderr
+    told = json.loads(dry.stdout)
+    assert [each["target"] for each in told["targets"]] == ["team", "hook"]
+    assert (world.box.mails, world.hook.posts, Path(world.settings.reports.url).exists()) == ([], [], False)
+
+    world.box.refusals = ["550 not today"]
+    sent = command(world, "send", "daily", "--json")
+    assert sent.returncode == 1, "one of both did not take it"
+    assert [(each["target"], each["outcome"]) for each in json.loads(sent.stdout)] == [
+        ("team", "refused"), ("hook", "sent"),
+    ]  # fmt: skip
+    again = command(world, "send", "daily", "--to", "team", "--to", "kept")
+    assert again.returncode == 0, again.stderr
+    (mail,) = world.box.mails
+    assert mail["Subject"] == told["title"]
+    assert (world.folder / "of the team" / told["report_id"] / "report.html").is_file()
+    until(lambda: len(world.said.rows) == 5, "all of it to be said")
+    assert [(e.state, e.target) for e in world.said.rows] == [
+        ("rendered", ""), ("gave_up", "team"), ("delivered", "hook"), ("delivered", "team"), ("delivered", "kept"),
+    ]  # fmt: skip
+    with closing(world.engine.client(write=True)) as client:
+        land(client, "report-events", world.said.rows)
+    history = json.loads(command(world, "history", "--json").stdout)
+    assert {(each["target"], each["state"]) for each in history} == {
+        ("", "rendered"), ("hook", "delivered"), ("kept", "delivered"), ("team", "delivered"),
+    }  # fmt: skip
+    for wrong, why in (
+        (("send", "nobody"), "there is no schedule or report 'nobody'"),
+        (("send", "daily", "--to", "nobody"), "there is no target 'nobody'"),
+        (("send", "daily", "--period", "2026-13"), "is no period"),
+        (("send", "job"), "needs --job ID"),
+    ):
+        said = command(world, *wrong)
+        assert (said.returncode > 0, why in " ".join(said.stderr.split())) == (True, True), said.stderr
