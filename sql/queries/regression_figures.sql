@@ -10,12 +10,14 @@ WITH
     told AS
     (
         SELECT
-            jobs.job_id AS job_id, jobs.user AS user, jobs.name AS name,
-            jobs.last_seen_at >= {since:DateTime('UTC')} AND ({job_id:String} = '' OR jobs.job_id = {job_id:String}) AS asked
-        FROM jobs
-        WHERE jobs.started_at >= {past:DateTime('UTC')} AND jobs.started_at < {until:DateTime('UTC')} AND jobs.name != ''
-            AND ({job:String} = '' OR jobs.name = {job:String})
-            AND ({user:String} = '' OR jobs.user = {user:String})
+            t.job_id AS job_id, argMax(t.user, t.last_at) AS user, argMax(t.name, t.last_at) AS name, min(t.started_at) AS started_at,
+            max(t.last_at) AS last_seen_at,
+            last_seen_at >= {since:DateTime('UTC')} AND ({job_id:String} = '' OR job_id = {job_id:String}) AS asked
+        FROM job_trees AS t
+        WHERE t.last_at >= {past:DateTime('UTC')}
+        GROUP BY t.job_id
+        HAVING started_at >= {past:DateTime('UTC')} AND started_at < {until:DateTime('UTC')} AND name != ''
+            AND ({job:String} = '' OR name = {job:String}) AND ({user:String} = '' OR user = {user:String})
     ),
     runs AS
     (

@@ -12,13 +12,13 @@
 -- @job_id ''  of this job alone
 WITH runs AS
 (
-    SELECT jobs.job_id AS job_id
-    FROM jobs
-    WHERE jobs.last_seen_at >= {since:DateTime('UTC')} AND jobs.started_at < {until:DateTime('UTC')} AND jobs.name != ''
-        AND ({job:String} = '' OR jobs.name = {job:String})
-        AND ({user:String} = '' OR jobs.user = {user:String})
-        AND ({job_id:String} = '' OR jobs.job_id = {job_id:String})
-        AND dateDiff('second', greatest(jobs.started_at, {since:DateTime('UTC')}), least(jobs.last_seen_at, {until:DateTime('UTC')}))
+    SELECT t.job_id AS job_id, argMax(t.user, t.last_at) AS user, argMax(t.name, t.last_at) AS name, min(t.started_at) AS started_at, max(t.last_at) AS last_seen_at
+    FROM job_trees AS t
+    WHERE t.last_at >= {since:DateTime('UTC')} AND ({job_id:String} = '' OR t.job_id = {job_id:String})
+    GROUP BY t.job_id
+    HAVING started_at < {until:DateTime('UTC')} AND name != ''
+        AND ({job:String} = '' OR name = {job:String}) AND ({user:String} = '' OR user = {user:String})
+        AND dateDiff('second', greatest(started_at, {since:DateTime('UTC')}), least(last_seen_at, {until:DateTime('UTC')}))
             BETWEEN {shortest_s:Int64} AND {longest_s:Int64}
 )
 SELECT

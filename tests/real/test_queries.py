@@ -491,7 +491,13 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "test_stack_queries": ("stack_diff", "stack_flame", "stack_share", "stack_top"),
     "test_web_stacks": ("stack_seen",),
     "test_top": topworld.QUERIES,
-    "test_regressions": ("regression_figures", "regression_kernels", "regression_runs", "regression_series"),
+    "test_regressions": (
+        "regression_about",
+        "regression_figures",
+        "regression_kernels",
+        "regression_runs",
+        "regression_series",
+    ),
     "test_trigger_desk": ("captures_triggered",),
 }
 """Queries that a test beside this one answers."""

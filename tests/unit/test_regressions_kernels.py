@@ -5,18 +5,21 @@ from datetime import UTC, datetime
 import numpy as np
 
 from warpmeter.regressions.kernels import kernel_changes
-from warpmeter.regressions.runs import Kernel, Run, differs
+from warpmeter.regressions.runs import About, Kernel, Run, differs
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 KERNELS = 200
 
 
-def run(kernels: dict[str, float], command: str = "", **about: tuple[str, ...]) -> Run:
+def run(kernels: dict[str, float]) -> Run:
     """One whose kernels take so long; each ran once."""
     total = sum(kernels.values())
     of_model = {("H100", name): Kernel(name, seconds, seconds / total) for name, seconds in kernels.items()}
-    told = {"GPU model": (), "driver": (), "GPUs": (), "ranks": (), "image": (), "hosts": (), **about}
-    return Run("job", "ann", "train", NOON, NOON, True, told, command, kernels=of_model)
+    return Run("job", "ann", "train", NOON, NOON, True, kernels=of_model)
+
+
+def about(command: str, **values: tuple[str, ...]) -> About:
+    return About({"GPU model": (), "driver": (), "GPUs": (), "ranks": (), "image": (), "hosts": (), **values}, command)
 
 
 def noisy(rng: np.random.Generator, spread: float) -> dict[str, float]:
@@ -52,11 +55,11 @@ def test_what_came_went_and_got_slower_is_told_the_costliest_first() -> None:
 
 def test_what_a_run_before_had_as_well_is_no_difference() -> None:
     past = [
-        run({}, "python train.py --lr 0.1 --batch 64", hosts=("a", "b"), driver=("550",)),
-        run({}, "python train.py --lr 0.1 --batch 32", hosts=("c",), driver=("560",)),
+        about("python train.py --lr 0.1 --batch 64", hosts=("a", "b"), driver=("550",)),
+        about("python train.py --lr 0.1 --batch 32", hosts=("c",), driver=("560",)),
     ]
-    assert differs(run({}, past[0].command, hosts=("c",), driver=("550",)), past) == ()
-    now = run({}, "python train.py --lr 0.1 --batch=128 --amp", hosts=("b", "d"), driver=("570",))
+    assert differs(about(past[0].command, hosts=("c",), driver=("550",)), past) == ()
+    now = about("python train.py --lr 0.1 --batch=128 --amp", hosts=("b", "d"), driver=("570",))
     assert [(each.what, each.before, each.now) for each in differs(now, past)] == [
         ("driver", "560", "570"),
         ("hosts", "3 in the runs before", "d not among them"),

@@ -27,6 +27,7 @@ Series = NDArray[np.float64]
 
 FALSE_ALARMS: Final = 0.001
 """So often is a clean run said to be worse, of one metric, where runs differ as a normal distribution has it."""
+NEARLY: Final = 0.7
 CHANCE: Final = 0.01
 """The same of a series of windows by Pettitt's test alone; with what is asked for beside it, FALSE_ALARMS."""
 LEAST: Final = 0.05
@@ -142,6 +143,8 @@ def change_point(
     Of several changes the last: what came before is held against it while it is worse than that.
     """
     values = np.asarray(figures, dtype=np.float64)
+    if _is_level(values, least):
+        return None
     start, end, found = 0, len(values), None
     for _ in range(8):  # each looks at what is after, or before, the change before
         part = values[start:end]
@@ -158,6 +161,16 @@ def change_point(
         else:  # it got better there: what follows is what counts
             found, start = None, start + at
     return found if found is None or len(values) - found.at >= SHORTEST else None
+
+
+def _is_level(values: Series, least: float) -> bool:
+    """Whether medians of SHORTEST windows each are so close that no change of `least` can be there: most series are,
+    and are looked at no further."""
+    parts = len(values) // SHORTEST
+    if parts < 2:
+        return True
+    medians = np.median(values[len(values) - parts * SHORTEST :].reshape(parts, SHORTEST), axis=1)
+    return float(np.ptp(medians)) < NEARLY * least * abs(float(np.median(medians)))
 
 
 def _large(part: Series, at: int, by: float, least: float) -> bool:

@@ -10,7 +10,7 @@ from warpmeter import queries
 from warpmeter.regressions import detect
 from warpmeter.regressions.kernels import kernel_changes
 from warpmeter.regressions.metrics import METRICS
-from warpmeter.regressions.runs import Row, Run, differs, read
+from warpmeter.regressions.runs import Row, Run, about, differs, read
 from warpmeter.regressions.said import Moved, Regression
 from warpmeter.store import Client
 
@@ -56,7 +56,7 @@ def found(store: Client | Ask, asked: Asked = Asked()) -> list[Regression]:
     window = {"since": since, "until": until, **subject}
     given = {**window, "past": f"{past:%Y-%m-%d %H:%M:%S}"}
     runs = read(*(ask(name, given) for name in ("regression_runs", "regression_figures", "regression_kernels")))
-    between = [each for group in runs.values() for each in _between(group)]
+    between = [_explained(ask, given, each, runs) for group in runs.values() for each in _between(group)]
     within = list(_within(runs, _series(ask, window)))
     return sorted((*between, *within), key=lambda each: (-each.change, each.name, each.user, each.job_id, each.sort))
 
@@ -92,9 +92,21 @@ def _between(runs: Sequence[Run]) -> Iterator[Regression]:
             before = max((each.past.runs for each in alone), default=sum(bool(run.kernels) for run in runs[:since]))
             yield Regression(
                 "between_runs", now.user, now.name, now.job_id, runs[since].started_at, runs[since].job_id,
-                now.last_seen_at, before, tuple(moved), changes, differs(runs[since], runs[:since]),
+                now.last_seen_at, before, tuple(moved), changes,
             )  # fmt: skip
             return
+
+
+def _explained(
+    ask: Ask, given: Mapping[str, str], found: Regression, runs: Mapping[tuple[str, str], Sequence[Run]]
+) -> Regression:
+    """With what else changed: asked for those alone that got worse."""
+    whose = {"job": found.name, "user": found.user, "past": given["past"], "until": given["until"]}
+    known = {row["job_id"]: about(row) for row in ask("regression_about", whose)}
+    names = [run.job_id for run in runs[found.user, found.name]]
+    past = [known[name] for name in names[: names.index(found.since_job)] if name in known]
+    now = known.get(found.since_job)
+    return found if now is None else replace(found, differs=differs(now, past))
 
 
 def _worse(runs: Sequence[Run], metric: str) -> dict[int, detect.Worse]:

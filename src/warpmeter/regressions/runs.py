@@ -21,10 +21,16 @@ class Run:
     started_at: datetime
     last_seen_at: datetime
     asked: bool
-    about: Mapping[str, tuple[str, ...]]
-    command: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
     kernels: Mapping[tuple[str, str], "Kernel"] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class About:
+    """Where a run ran, with what and as what, by what that is; and the command that began it."""
+
+    values: Mapping[str, tuple[str, ...]]
+    command: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,8 +59,16 @@ def read(runs: Sequence[Row], figures: Sequence[Row], kernels: Sequence[Row]) ->
 
 
 def _run(row: Row, figures: Mapping[str, float], kernels: Mapping[tuple[str, str], Kernel]) -> Run:
+    return Run(
+        row["job_id"], row["user"], row["name"], when(row["started_at"]), when(row["last_seen_at"]), bool(row["asked"]),
+        figures, kernels,
+    )  # fmt: skip
+
+
+def about(row: Row) -> About:
+    """What a row of the named query says of a run."""
     world = row["world_size"]
-    about = {
+    told = {
         "GPU model": tuple(row["models"]),
         "driver": tuple(row["drivers"]),
         "GPUs": (str(row["gpus"]),) if row["gpus"] else (),
@@ -62,10 +76,7 @@ def _run(row: Row, figures: Mapping[str, float], kernels: Mapping[tuple[str, str
         "image": (row["image"],) if row["image"] else (),
         "hosts": tuple(row["hosts"]),
     }
-    return Run(
-        row["job_id"], row["user"], row["name"], when(row["started_at"]), when(row["last_seen_at"]), bool(row["asked"]),
-        about, row["command"], figures, kernels,
-    )  # fmt: skip
+    return About(told, row["command"])
 
 
 def when(text: str) -> datetime:
@@ -73,14 +84,14 @@ def when(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
-def differs(now: Run, past: Sequence[Run]) -> tuple[Differs, ...]:
+def differs(now: About, past: Sequence[About]) -> tuple[Differs, ...]:
     """In what a run is none of the runs before it: nothing that one of them had as well is told."""
     return tuple(_differences(now, past)) if past else ()
 
 
-def _differences(now: Run, past: Sequence[Run]) -> Iterator[Differs]:
-    for what, values in now.about.items():
-        known = [run.about[what] for run in past if run.about[what]]
+def _differences(now: About, past: Sequence[About]) -> Iterator[Differs]:
+    for what, values in now.values.items():
+        known = [run.values[what] for run in past if run.values[what]]
         if not values or not known or values in known:
             continue
         if what == "hosts":
