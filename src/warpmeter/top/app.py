@@ -267,16 +267,9 @@ class Top(App[int]):
         if self._why:
             return [(fitted(f"No answer: {clean(self._why)}", width), "bad")]
         keys = (
-            ("Enter", "open"),
-            ("/", "filter"),
-            ("s", "sort"),
-            ("r", "reverse"),
-            ("Tab", "list"),
-            ("Esc", "back"),
-            ("p", "pause"),
-            ("?", "keys"),
-            ("q", "end"),
-        )
+            ("Enter", "open"), ("/", "filter"), ("s", "sort"), ("Tab", "list"), ("Esc", "back"), ("?", "keys"),
+            ("q", "end"), ("r", "reverse"), ("p", "pause"),
+        )  # fmt: skip
         groups: list[Line] = [[(key, "key"), (f" {does}", "dim")] for key, does in keys]
         return flowed(groups, width, 1)[0]
 

@@ -15,7 +15,7 @@ from warpmeter.top.lists import Listing
 KEYS: Final = (
     ("↑ ↓ PgUp PgDn Home End", "choose a row; so do j k g G"),
     ("Tab, 1 2 3", "the next list; that list"),
-    ("Enter", "open a host (GPUs, jobs) or a job (GPUs, ranks, hosts)"),
+    ("Enter", "open a host (GPUs, jobs), a job (GPUs, ranks, hosts)"),
     ("o", "open the job that holds the chosen GPU"),
     ("Esc, Backspace", "back: out of the filter, out of the host or job"),
     ("/, F4", "filter as you type: words, and comparisons, as in"),
