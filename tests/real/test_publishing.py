@@ -1,9 +1,6 @@
 """Reports by themselves in the real scheduler, on a real broker and engine, to real targets; killed, and going on."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -11,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner, Result
 
 from tests.brokers import Broker
 from tests.engine import EngineServer
@@ -21,6 +19,7 @@ from tests.tables import land, row
 from tests.wait import until
 from warpmeter import topics
 from warpmeter.captures.asking import Sender
+from warpmeter.cli.app import app
 from warpmeter.reports.archive import Archive
 from warpmeter.reports.said import TOPIC, ReportEvent
 from warpmeter.settings import (
@@ -145,7 +144,7 @@ def test_a_scheduler_that_is_killed_again_and_again_sends_each_report_once(world
     assert copied.read_bytes() == next(file.data for file in kept.files if file.name == "report.html")
 
 
-def command(world: World, *arguments: str) -> subprocess.CompletedProcess[str]:
+def command(world: World, *arguments: str) -> Result:
     """`warpmeter reports …` with the world's settings."""
     settings = world.settings
     path, reports = world.folder / "warpmeter.toml", settings.reports
@@ -182,9 +181,8 @@ def command(world: World, *arguments: str) -> subprocess.CompletedProcess[str]:
         timezone = "Europe/Berlin"
         targets = ["team", "hook"]
     """)
-    line = [sys.executable, "-m", "warpmeter", "--config", str(path), "reports", *arguments]
-    environment = {**os.environ, "HOME": str(world.folder), "XDG_DATA_HOME": str(world.folder)}
-    return subprocess.run(line, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    environment = {"HOME": str(world.folder), "XDG_DATA_HOME": str(world.folder)}
+    return CliRunner(env=environment).invoke(app, ["--config", str(path), "reports", *arguments])
 
 
 def test_one_tries_targets_and_sends_a_report_by_hand(world: World) -> None:
@@ -194,25 +192,25 @@ def test_one_tries_targets_and_sends_a_report_by_hand(world: World) -> None:
     assert "a test of this target" in str(world.box.mails.pop()["Subject"])
     world.hook.answers = [(404, {}, b"no such hook")]
     refused = command(world, "check", "hook")
-    assert refused.returncode == 1
+    assert refused.exit_code == 1
     assert "no such hook; look at the address and its secrets" in refused.stdout
     assert "s3cret-path" not in refused.stdout + refused.stderr
     world.hook.posts.clear()
 
     dry = command(world, "send", "daily", "--dry-run", "--json")
-    assert dry.returncode == 0, dry.stderr
+    assert dry.exit_code == 0, dry.stderr
     told = json.loads(dry.stdout)
     assert [each["target"] for each in told["targets"]] == ["team", "hook"]
     assert (world.box.mails, world.hook.posts, Path(world.settings.reports.url).exists()) == ([], [], False)
 
     world.box.refusals = ["550 not today"]
     sent = command(world, "send", "daily", "--json")
-    assert sent.returncode == 1, "one of both did not take it"
+    assert sent.exit_code == 1, "one of both did not take it"
     assert [(each["target"], each["outcome"]) for each in json.loads(sent.stdout)] == [
         ("team", "refused"), ("hook", "sent"),
     ]  # fmt: skip
     again = command(world, "send", "daily", "--to", "team", "--to", "kept")
-    assert again.returncode == 0, again.stderr
+    assert again.exit_code == 0, again.stderr
     (mail,) = world.box.mails
     assert mail["Subject"] == told["title"]
     assert (world.folder / "of the team" / told["report_id"] / "report.html").is_file()
@@ -233,4 +231,4 @@ def test_one_tries_targets_and_sends_a_report_by_hand(world: World) -> None:
         (("send", "job"), "needs --job ID"),
     ):
         said = command(world, *wrong)
-        assert (said.returncode > 0, why in " ".join(said.stderr.split())) == (True, True), said.stderr
+        assert (said.exit_code > 0, why in " ".join(said.stderr.split())) == (True, True), said.stderr
