@@ -75,8 +75,8 @@ def _ask(asker: Asker, asked: Asked, period: Period) -> Iterator[Table]:
 
 
 def _regressions(asker: Asker, job_id: str, period: Period) -> Table:
-    window = (f"{at:%Y-%m-%d %H:%M:%S}" for at in (period.start, period.end))
-    found = regressions.found(asker.client, regressions.Asked(*window, job_id=job_id))
+    since, until = (f"{at:%Y-%m-%d %H:%M:%S}" for at in (period.start, period.end))
+    found = regressions.found(asker.client, regressions.Asked(since, until, job_id=job_id))
     columns = dict.fromkeys(("sort", "since_at", "since_job", "runs", "change_share", "text"), "String")
     columns |= {"runs": "UInt32", "change_share": "Float64"}
     rows = tuple(

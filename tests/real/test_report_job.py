@@ -14,6 +14,7 @@ from tests.captures import kernel, process, tables
 from tests.quarter import PER_GPU_HOUR, PER_KWH, WEEKS, Quarter, Row
 from tests.tables import land, row
 from warpmeter import landing, migrate
+from warpmeter.cli import reportage
 from warpmeter.scheduler.reports import Asked, Period, Price, Rendered, ReportError, render, write
 from warpmeter.settings import Store
 from warpmeter.store import Client, connect
@@ -345,3 +346,21 @@ def test_files_and_mails_of_all_are_whole(job: Rendered, health: Rendered, diges
         assert "<script" not in found.html + found.mail_html
         assert len(found.mail_html) < 100_000
         assert json.dumps([table(found, each.name) for each in found.tables])
+
+
+def test_the_command_prints_a_report_or_has_it_as_json_or_writes_it(
+    planted: tuple[Store, Quarter], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, asked = planted[0], Asked("job", subject="train-12")
+    reportage.make(store, asked, reportage.Wanted(None, as_json=False, open_it=False))
+    printed = capsys.readouterr().out
+    assert "Job train-12 (train.py)" in printed
+    assert "train-11" in printed  # a table
+    reportage.make(store, asked, reportage.Wanted(tmp_path, as_json=True, open_it=False))
+    told = json.loads(capsys.readouterr().out)
+    assert told["tables"]["job"][0]["allocated_gpu_hours"] == 672
+    assert set(told["files"]) == {
+        str(each.relative_to(told["folder"])) for each in tmp_path.rglob("*.*") if each.is_file()
+    }
+    reportage.make(store, asked, reportage.Wanted(tmp_path, as_json=False, open_it=False))
+    assert f"{tmp_path}/job-train-12/report.html" in capsys.readouterr().out
