@@ -1,6 +1,7 @@
 """Figures as PNG: matplotlib without a display and without its global state; the same bytes for the same numbers."""
 
 import io
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -146,10 +147,15 @@ def _legend(canvas: "Canvas", *axes: "Axes") -> None:
 
 
 def _short(name: str, most: int = 32) -> str:
+    name = "".join(each if each.isprintable() else "\ufffd" for each in name)
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def _png(canvas: "Canvas") -> bytes:
     file = io.BytesIO()
-    canvas.savefig(file, format="png", metadata={"Software": None}, facecolor="white")
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", "Glyph", UserWarning
+        )  # of a name whose script the font lacks: the table has it
+        canvas.savefig(file, format="png", metadata={"Software": None}, facecolor="white")
     return file.getvalue()
