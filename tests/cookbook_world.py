@@ -170,7 +170,7 @@ def _gpu_sample(ts: float, tick: int, number: int, which: tuple[str, int, str]) 
 
 
 def _util(tick: int, number: int, host: str, hours: float) -> int:
-    if host == "cow" and hours % 24 < 8:  # the tuning jobs rest at night
+    if host in ("cow", "dog") and hours % 24 < 8:  # what is tuned and served rests at night
         return 20
     return 600 + (tick * 37 + number * 11) % 300
 
@@ -202,6 +202,14 @@ def _job_events(world: World) -> Iterator[Row]:
         }
         yield {**about, "ts": world.at(hours), "event": "started", "period_ms": 0}
         yield {**about, "ts": world.at(hours) + 60, "event": "ended", "period_ms": 10_000}
+    begun: Row = {"host": "ant", "job_id": "probe-4", "name": "probe.py", "user": "dan", "pid": 9}
+    yield {
+        **begun,
+        "started_at": world.now - 100,
+        "ts": world.now - 1,
+        "event": "running",
+        "period_ms": PERIOD_S * 1000,
+    }
 
 
 def _tree(world: World, job: Job, rank: int, host: str) -> Iterator[Row]:

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests import cookbook_world
-from tests.cookbook_world import A100, H100, HOSTS, JOBS, PERIOD_S, Row, World, idle, planted
+from tests.cookbook_world import A100, H100, HOSTS, JOBS, PERIOD_S, Row, World, idle, iso, planted
 from warpmeter import cookbook, queries
 from warpmeter.settings import Store
 from warpmeter.store import Client
@@ -110,10 +110,17 @@ def gpu_hours_by_model(world: World) -> Answer:
         return sample["model"], OF_JOB[job].labels.get("partition", "none")
 
     rows = [
-        (*of, len({job for job, _, _ in shares}), held(shares), wasted(shares), weighted(shares, "sm_active_permille"))
+        (
+            *of,
+            len({job for job, _, _ in shares}),
+            held(shares),
+            wasted(shares),
+            weighted(shares, "gpu_util_permille"),
+            weighted(shares, "sm_active_permille"),
+        )
         for of, shares in grouped(world, key).items()
     ]
-    columns = ["model", "partition", "jobs", "gpu_hours", "wasted_gpu_hours", "sm_active"]
+    columns = ["model", "partition", "jobs", "gpu_hours", "wasted_gpu_hours", "gpu_util", "sm_active"]
     return {}, columns, sorted(rows, key=lambda row: -row[3])
 
 
@@ -261,11 +268,15 @@ def jobs_with_memory_to_spare(world: World) -> Answer:
 def jobs_without_tensor_cores(world: World) -> Answer:
     of = grouped(world, lambda job, _: job)
     rows = [
-        (job, held(of[job]), weighted(of[job], "gpu_util_permille"), weighted(of[job], "tensor_active_permille"))
+        (
+            job,
+            held(of[job]),
+            *(weighted(of[job], f"{name}_permille") for name in ("gpu_util", "sm_active", "tensor_active")),
+        )
         for job in ("tune-1", "tune-2")
         if weighted(of[job], "gpu_util_permille") >= 0.4
     ]
-    columns = ["job_id", "gpu_hours", "gpu_util", "tensor_active"]
+    columns = ["job_id", "gpu_hours", "gpu_util", "sm_active", "tensor_active"]
     return {"busy": "0.4"}, columns, rows
 
 
@@ -331,8 +342,11 @@ def gpus_behind_their_model(world: World) -> Answer:
     clocks = {key: mean(s["sm_clock_megahertz"] * 1e6 for s in of) for key, of in busy.items() if of}
     middle = median(clock for key, clock in clocks.items() if HOSTS[key[0]][0] == H100)
     slow = ("ant", 1, "GPU-1")
-    row = (*slow, hours(busy[slow]), clocks[slow], middle, 1 - clocks[slow] / middle)
-    return {}, ["host", "gpu", "uuid", "busy_hours", "sm_clock_hertz", "model_median_hertz", "behind"], [row]
+    heat = mean(sample["temperature_celsius"] for sample in busy[slow])
+    watts = mean(sample["power_deciwatts"] / 10 for sample in busy[slow])
+    row = (*slow, hours(busy[slow]), clocks[slow], middle, 1 - clocks[slow] / middle, heat, watts)
+    columns = ["host", "gpu", "uuid", "busy_hours", "sm_clock_hertz", "model_median_hertz", "behind"]
+    return {}, [*columns, "temperature_celsius", "power_watts"], [row]
 
 
 def shared_gpus(_: World) -> Answer:
@@ -477,9 +491,13 @@ def alerts_by_rule(world: World) -> Answer:
     return {}, columns, rows
 
 
-def alerts_by_host(_: World) -> Answer:
-    rows = [("cow", 2, 1, 0, ["gpu_xid", "job_idle"]), ("bee", 1, 1, 1, ["gpu_xid"]), ("dog", 1, 1, 1, ["host_silent"])]
-    return {}, ["host", "alerts", "critical", "firing_now", "rules"], rows
+def alerts_by_host(world: World) -> Answer:
+    rows = [
+        ("cow", 2, 1, 0, ["gpu_xid", "job_idle"], when(world.at(130))),
+        ("bee", 1, 1, 1, ["gpu_xid"], when(world.at(150))),
+        ("dog", 1, 1, 1, ["host_silent"], when(world.at(144))),
+    ]
+    return {}, ["host", "alerts", "critical", "firing_now", "rules", "last_at"], rows
 
 
 ANSWERS: Mapping[str, Callable[[World], Answer]] = {
@@ -536,4 +554,27 @@ def test_a_recipe_answers_right(shared_tables: Client, world: World, name: str) 
     found = [tuple(line[result.column_names.index(column)] for column in columns) for line in result.result_rows]
     if name in OF_SOME_TABLES:
         found = [row for row in found if row[0] in {line[0] for line in expected}]
+    assert near(found, expected), f"\n{found}\n{expected}"
+
+
+EDGES: Mapping[str, tuple[float, float, list[str], list[tuple[Any, ...]]]] = {
+    # from when and until when, in hours after the begin: a fact of the first instant is in, one of the last is not
+    "alerts_by_host": (130, 150, ["host", "alerts"], [("cow", 1), ("dog", 1)]),
+    "alerts_by_rule": (130, 150, ["rule", "fired"], [("gpu_xid", 1), ("host_silent", 1), ("job_idle", 0)]),
+    "xids_by_code": (130, 150, ["code", "reports"], [(31, 3)]),
+    "xids_with_jobs": (130, 150, ["host", "job_names"], [("cow", []), ("cow", ["tune.py", "tune.py"])]),
+    "captures_failed": (102, 102 + 2 / HOUR, ["reason", "processes"], [("busy", 2)]),
+    "kernels_of_fleet": (80, 140, ["kernel", "captures"], [("gemm", 1), ("softmax", 1)]),
+    "gpu_hours_by_model": (72, 84, ["partition", "gpu_hours"], [("small", 12.0)]),
+    "cost_by_team": (84, 85, ["team", "gpu_hours"], [("vision", 4.0), ("speech", 1.0)]),
+    "jobs_with_memory_to_spare": (119, 120, ["job_id", "gpu_hours"], [("gone-1", 1.0), ("tune-1", 1.0)]),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_a_window_has_its_first_instant_and_not_its_last(shared_tables: Client, world: World, name: str) -> None:
+    since, until, columns, expected = EDGES[name]
+    asked = queries.get(name).statement({"since": iso(world.at(since)), "until": iso(round(world.at(until)))})
+    result = shared_tables.query(asked.sql, parameters=dict(asked.values))
+    found = [tuple(line[result.column_names.index(column)] for column in columns) for line in result.result_rows]
     assert near(found, expected), f"\n{found}\n{expected}"
