@@ -8,7 +8,7 @@ from warpmeter.web.api import PREFIX
 from warpmeter.web.request.access import Role
 from warpmeter.web.security.gate import App, Message, Receive, Scope, Send
 
-NAMES: Final = ("fleet/", "heatmap", "series", "hosts", "jobs", "gpus", "stacks/")
+NAMES: Final = ("fleet/", "heatmap", "series", "hosts", "jobs", "gpus", "stacks/", "queries/live_")
 SHARED: Final = tuple(f"{PREFIX}/{name}" for name in NAMES)
 """What is the same for whoever may ask: statistics, never what somebody wrote."""
 HEADERS: Final = (b"accept-encoding", b"if-none-match")

@@ -76,7 +76,9 @@ def run(source: Source, start: "Start", once: bool, as_json: bool) -> None:
 def _live(source: Source, start: "Start") -> int:
     from warpmeter.top.app import Top
 
-    return Top(source, start).run() or 0
+    app = Top(source, start)
+    ended = app.run()
+    return ended if ended is not None else app.return_code or 0
 
 
 def _listing(start: "Start") -> Listing:

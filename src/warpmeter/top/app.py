@@ -72,6 +72,14 @@ class Refreshed(Message):
         self.refresh = refresh
 
 
+class Broken(Message):
+    """Asking came to an end that it should not have come to."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+
 def _key(keys: str, action: str, does: str, priority: bool = False) -> Binding:
     return Binding(keys, action, does, show=False, priority=priority)
 
@@ -118,7 +126,7 @@ class Top(App[int]):
         self._heard: float | None = None
         self._took = 0.0
         self._paused = False
-        self.poller = Poller(source, start.interval_s, self._deliver)
+        self.poller = Poller(source, start.interval_s, self._deliver, self._broke)
 
     # What is there
 
@@ -163,6 +171,15 @@ class Top(App[int]):
     def _deliver(self, refresh: Refresh) -> None:
         """In the poller's thread."""
         self.post_message(Refreshed(refresh))
+
+    def _broke(self, error: Exception) -> None:
+        """In the poller's thread: a fault of ours."""
+        self.post_message(Broken(error))
+
+    @on(Broken)
+    def _end_of(self, event: Broken) -> None:
+        """End with its traceback, once the terminal is as it was."""
+        raise event.error
 
     @on(Refreshed)
     def _take(self, event: Refreshed) -> None:

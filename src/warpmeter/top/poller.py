@@ -18,15 +18,22 @@ AGAIN_S: Final = 2.0
 
 
 class Poller:
-    """One refresh at a time of what was wished last. `deliver` is called in the poller's thread.
+    """One refresh at a time of what was wished last. `deliver` is called in the poller's thread, and `broke` with what
+    no source should raise: then nothing is asked any more.
 
     What nobody wishes any more is not delivered. The thread is a daemon: one that waits for a store which does not
     answer keeps no process from ending.
     """
 
-    def __init__(self, source: Source, interval_s: float, deliver: Callable[[Refresh], None]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        interval_s: float,
+        deliver: Callable[[Refresh], None],
+        broke: Callable[[Exception], None],
+    ) -> None:
         self.interval_s = interval_s
-        self._source, self._deliver = source, deliver
+        self._source, self._deliver, self._broke = source, deliver, broke
         self._changed = threading.Condition()
         self._wish: Wish | None = None
         self._number = 0
@@ -58,6 +65,12 @@ class Poller:
         self._thread.join(within_s)
 
     def _run(self) -> None:
+        try:
+            self._ask_on()
+        except Exception as error:  # noqa: BLE001 - a thread's edge: unseen, it would leave a list that never changes
+            self._broke(error)
+
+    def _ask_on(self) -> None:
         head, asked, due = Head(), 0, 0.0
         while (found := self._next(asked, due)) is not None:
             wish, number = found
