@@ -4,7 +4,7 @@
 -- keep: 120
 -- unit: ratio 0-1
 -- summary: Job {job_id} ({job}, {user}) hangs: its {gpus} GPUs are busy, at {value} of their memory bandwidth, for {minutes} minutes
--- do: `warpmeter capture --job {job_id} --stacks` or `py-spy dump` shows which rank is elsewhere than the others; then end it.
+-- do: `warpmeter capture {job_id} --stacks` or `py-spy dump` shows which rank is elsewhere than the others; then end it.
 -- @minutes 15  the window
 -- @moving 0.005  share of memory bandwidth below which nothing moves
 SELECT

@@ -4,7 +4,7 @@
 -- keep: 120
 -- unit: ratio 0-1
 -- summary: Job {job_id} ({job}, {user}) left its {gpus} GPUs idle for {value} of the last {minutes} minutes
--- do: Ask its owner, or end it. `warpmeter capture --job {job_id}` shows what its processes wait for.
+-- do: Ask its owner, or end it. `warpmeter capture {job_id}` shows what its processes wait for.
 -- @minutes 30  the window
 -- @idle 0.95  share of its GPU time below 5 % that is too much
 SELECT

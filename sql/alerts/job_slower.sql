@@ -5,7 +5,7 @@
 -- every: 120
 -- unit: x
 -- summary: Job {job_id} ({job}, {user}) runs {value} slower than before: {what}
--- do: `warpmeter capture --job {job_id}` takes a profile; beside one of before, `warpmeter analyze --diff` says which kernels or waits grew. A straggling rank or a throttled GPU would be an alert of its own.
+-- do: `warpmeter capture {job_id}` takes a profile; beside one of before, `warpmeter analyze --diff` says which kernels or waits grew. A straggling rank or a throttled GPU would be an alert of its own.
 -- @slower 1.3  times as long a step that is too much
 -- @inactive 1.4  times less SM activity that is too much, where no steps are counted
 SELECT

@@ -5,7 +5,7 @@
 -- every: 300
 -- unit: ratio 0-1
 -- summary: Job {job_id} ({job}, {user}) is slower than its {runs} runs before by {value}: {metric} {before} → {current}
--- do: `warpmeter regressions --run {job_id}` says what changed; `warpmeter capture --job {job_id}` takes a profile, as a trigger does by itself ([[alerts.triggers]]).
+-- do: `warpmeter regressions --run {job_id}` says what changed; `warpmeter capture {job_id}` takes a profile, as a trigger does by itself ([[alerts.triggers]]).
 -- @worse 0.2  by so much of what it was before
 -- @minutes 20  of which the mean is looked at
 -- @runs 4  before it, at the least

@@ -5,7 +5,7 @@
 -- every: 120
 -- unit: ratio 0-1
 -- summary: GPU {gpu} of host {host} runs at {value} of what the other GPUs of job {job_id} do ({what})
--- do: Look for heat, XIDs or memory errors of that GPU, and at its host's CPU and network; `warpmeter capture --job {job_id}` names the rank and what it waits for.
+-- do: Look for heat, XIDs or memory errors of that GPU, and at its host's CPU and network; `warpmeter capture {job_id}` names the rank and what it waits for.
 -- @behind 0.6  share of the median of the job that is too little
 -- @minutes 10  the window
 SELECT
