@@ -17,7 +17,7 @@ def document(asker: Asker, asked: Asked, period: Period) -> Document:  # noqa: A
     title = f"Captures: {when(period)}"
     if not asked_for and not tables["capture_kernels"].rows:
         said = f"No capture was asked for from {period}."
-        action = "`warpmeter capture --job ID` takes one; schedules and triggers take them by themselves."
+        action = "`warpmeter capture JOB` takes one; schedules and triggers take them by themselves."
         return Document(
             title=title, subtitle=str(period), summary=said, findings=(Finding("info", said, action),),
             more_tables=tuple(tables.values()), empty=True,
