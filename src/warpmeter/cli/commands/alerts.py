@@ -139,6 +139,7 @@ def unsilence(
     settings = _bus(bootstrap_servers, data, dsn)
     with _told():
         alerting.tell(settings, alerting.end_silence(settings, silence))
+        common.out.print(f"ended: {silence}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -206,3 +207,5 @@ def _care(action: str, alert: str, comment: str, settings: Settings) -> None:
     with _told():
         alerting.one(settings, alert)
         alerting.tell(settings, say(action, alert, me(), comment))
+        who = "nobody takes" if action == "unacknowledge" else f"{me()} takes"
+        common.out.print(f"{who} care of {alert}", markup=False, highlight=False, soft_wrap=True)
