@@ -51,18 +51,18 @@ class Asker:
         return Table(name, title, query.description, columns, rows, types)
 
     def parquet(self, table: Table) -> bytes:
-        """The table as the engine writes it, all its columns that `table` still has."""
+        """The table as the engine writes it, all its columns that `table` still has. Raises ClickHouseError."""
         sql, values, body = self._asked.get(table.name, ("", {}, b""))  # a table made of answers was not asked for
-        columns = ", ".join(f"`{column}`" for column in table.columns)
         if len(body) <= INLINE:
-            types = ", ".join(
-                f"`{name}` {_plain(type_)}" for name, type_ in zip(table.columns, table.types, strict=True)
-            )
-            body = b"\n".join(json.dumps(row, ensure_ascii=False).encode() for row in table.rows)
-            sql = f"SELECT {columns} FROM format(JSONCompactEachRow, {_literal(types)}, {_literal(body.decode())})"
-            values = {}
-        else:
-            sql = f"SELECT {columns} FROM ({sql})"
+            try:
+                return self._parquet(_inline(table), {})
+            except ClickHouseError:  # who may read the tables need not have the right to `format`
+                if not sql:
+                    raise
+        columns = ", ".join(f"`{column}`" for column in table.columns)
+        return self._parquet(f"SELECT {columns} FROM ({sql})", values)
+
+    def _parquet(self, sql: str, values: Mapping[str, Value]) -> bytes:
         found: bytes = self.client.raw_query(sql, parameters=dict(values) or None, settings=SETTINGS, fmt="Parquet")
         return found
 
@@ -74,6 +74,14 @@ class Asker:
             value = where.get(parameter.name, parameter.default)
             found[parameter.name] = f"{value:%Y-%m-%d %H:%M:%S}" if isinstance(value, datetime) else value
         return found
+
+
+def _inline(table: Table) -> str:
+    """The table's rows as a query: they go to the engine, and come back as it writes them."""
+    columns = ", ".join(f"`{column}`" for column in table.columns)
+    types = ", ".join(f"`{name}` {_plain(type_)}" for name, type_ in zip(table.columns, table.types, strict=True))
+    rows = "\n".join(json.dumps(row, ensure_ascii=False) for row in table.rows)
+    return f"SELECT {columns} FROM format(JSONCompactEachRow, {_literal(types)}, {_literal(rows)})"
 
 
 def _plain(type_: str) -> str:

@@ -39,8 +39,8 @@ def render(store: Store, asked: Asked, now: datetime | None = None) -> Rendered:
         period=period,
         subject=asked.subject,
         stem=stem,
-        title=document.title,
-        summary=document.summary,
+        title=_one_line(document.title),
+        summary=_one_line(document.summary),
         findings=document.findings,
         tables=document.tables,
         shown=document.shown,
@@ -74,6 +74,11 @@ def _span(period: Period) -> str:
     if day == 1 and period.start.hour == 0 and period.end - period.start == WEEK:
         return f"{year}-W{week:02}"
     return f"{period.start:%Y%m%dT%H}-{period.end:%Y%m%dT%H}"
+
+
+def _one_line(text: str) -> str:
+    """For a mail's subject, a chat's line: whoever starts a job names it, and may put line breaks there."""
+    return "".join(each if each.isprintable() else " " for each in text)
 
 
 def _common(asked: Asked, period: Period) -> dict[str, str | float | datetime | None]:

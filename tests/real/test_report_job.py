@@ -224,13 +224,20 @@ def test_captures_and_alerts_of_a_job(job: Rendered) -> None:
 def test_a_job_without_gpus_and_one_that_is_unknown(planted: tuple[Store, Quarter]) -> None:
     store, rows = planted
     end = rows.end.timestamp()
-    fields = {"host": "cow", "job_id": "a/b $x$ <i>", "event": "ended", "name": "<script>alert(1)</script>", "pid": 9}
+    fields = {
+        "host": "cow",
+        "job_id": "a/b $x$ <i>",
+        "event": "ended",
+        "name": "<script>alert(1)</script>\nBcc: x",
+        "pid": 9,
+    }
     with closing(connect(store)) as client:
         land(client, "job-events", [row("job-events", **fields, ts=end - 90, started_at=end - 100.0, period_ms=1000)])
     found = render(store, Asked("job", subject="a/b $x$ <i>"))
     assert "No GPU was seen to be held by it." in found.summary
     assert "<script>alert" not in found.html + found.mail_html
     assert found.stem.startswith("job-a_b_x_i_-")
+    assert found.title == "Job a/b $x$ <i> (<script>alert(1)</script> Bcc: x)"  # a mail's subject has one line
     with pytest.raises(ReportError, match="no job is called 'nope'"):
         render(store, Asked("job", subject="nope"))
 
