@@ -55,7 +55,7 @@ def upgraded(embedded: Store) -> Any:
         with closing(connect(embedded)) as client:
             land_old(client)
         patch.undo()
-        steps = [step.name for step in migrate.apply(admin, embedded)]
+        steps = [step.name for step in migrate.apply(admin, embedded) if step.script]
         assert steps == [script.name for script in (*migrate.migrations()[3:], *migrate.views())]
         assert migrate.plan(admin, embedded) == ()
     with closing(connect(embedded)) as client:
