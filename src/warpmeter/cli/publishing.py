@@ -23,6 +23,7 @@ from warpmeter.scheduler.publishing.service import delivery, rendered, size
 from warpmeter.scheduler.reports import REPORTS, ReportError
 from warpmeter.sending import File, Message, Outcome, Refused, Sent, TryAgain
 from warpmeter.sending import send as sent_to
+from warpmeter.sending.mail import attached
 from warpmeter.settings import ReportSchedule, Settings, Target
 from warpmeter.store import ClickHouseError
 
@@ -158,9 +159,9 @@ def dry_run(settings: Settings, sending: Sending, as_json: bool) -> bool:
     if as_json:
         common.print_json(told)
         return True
-    common.out.print(f"{message.title}\n\n{message.text}\n", markup=False, highlight=False)
+    common.out.print(message.text, markup=False, highlight=False)
     common.print_table("files", ("name", "bytes"), [(file.name, len(file.data)) for file in message.files])
-    rows = [(each.name, each.kind, _where(each), ", ".join(_along(each, message))) for each in sending.targets]
+    rows = [(each.name, each.kind, _where(each), _along(each, message)) for each in sending.targets]
     common.print_table("would go to", ("target", "kind", "to", "with files"), rows)
     return True
 
@@ -181,10 +182,12 @@ def _where(target: Target) -> str:
     return target.url.split("/")[2].rpartition("@")[2] if target.url else f"the address in {target.url_file}"
 
 
-def _along(target: Target, message: Message) -> list[str]:
-    if target.kind == "slack":
-        return ["none"]
-    return [file.name for file in message.files if target.kind == "folder" or target.attaches(file.name)]
+def _along(target: Target, message: Message) -> str:
+    if target.kind in ("slack", "folder"):
+        return "none" if target.kind == "slack" else "all"
+    taken, left_out = attached(target, message)
+    too_large = f"; too large: {', '.join(file.name for file in left_out)}" if left_out else ""
+    return (", ".join(file.name for file in taken) or "none") + too_large
 
 
 def send(settings: Settings, sending: Sending, as_json: bool) -> bool:
