@@ -4,7 +4,7 @@
 -- keep: 60
 -- summary: GPU {gpu} of host {host} is gone: {why}
 -- do: Drain the host; restart it. A GPU that is lost again belongs to the vendor's support, with the kernel's log (XID 79).
-SELECT gone.host AS host, ifNull(toString(seen.gpu), '') AS gpu, gone.uuid AS uuid, NULL AS value, gone.why AS why, seen.jobs AS jobs
+SELECT gone.host AS host, ifNull(toString(seen.gpu), '') AS gpu, gone.uuid AS uuid, NULL AS value, gone.why AS why
 FROM
 (
     SELECT host, subject AS uuid, max(source_last.last_at) AS seen_at, argMaxMerge(latest) AS last, last.why AS why
@@ -15,7 +15,7 @@ FROM
 ) AS gone
 LEFT JOIN
 (
-    SELECT host, uuid, toNullable(any(gpu_last.gpu)) AS gpu, max(gpu_last.last_at) AS last_at, argMaxMerge(latest).job_ids AS jobs
+    SELECT host, uuid, toNullable(any(gpu_last.gpu)) AS gpu, max(gpu_last.last_at) AS last_at
     FROM gpu_last
     GROUP BY host, uuid
 ) AS seen ON seen.host = gone.host AND seen.uuid = gone.uuid

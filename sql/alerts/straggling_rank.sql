@@ -28,10 +28,10 @@ FROM
         SELECT held.job_id AS job_id, held.host AS host, held.gpu AS gpu, held.uuid AS uuid, used.sm AS sm, used.clock AS clock
         FROM
         (
-            SELECT host, gpu, uuid, arrayElement(argMaxMerge(latest).job_ids, 1) AS job_id, length(argMaxMerge(latest).job_ids) AS jobs, max(gpu_last.last_at) AS seen_at
+            SELECT host, gpu, uuid, argMaxMerge(latest).job_ids AS jobs, arrayElement(jobs, 1) AS job_id, max(gpu_last.last_at) AS seen_at
             FROM gpu_last
             GROUP BY host, gpu, uuid
-            HAVING jobs = 1 AND seen_at > {now:DateTime64(3, 'UTC')} - INTERVAL {minutes:UInt32} MINUTE
+            HAVING length(jobs) = 1 AND seen_at > {now:DateTime64(3, 'UTC')} - INTERVAL {minutes:UInt32} MINUTE
         ) AS held
         INNER JOIN
         (

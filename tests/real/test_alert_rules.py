@@ -261,23 +261,26 @@ GROUP BY host"""
 
 
 @pytest.mark.parametrize(
-    ("sql", "why"),
-    [("SELECT 1 AS host, 'x' AS value", "no number"), ("SELECT host FROM host_last", "no column value"),
-     ("SELECT nothing AS value FROM host_last", "Code: 47"), ("SELECT host, sleepEachRow(3) AS value FROM host_last",
-     "Code: 159")],
+    ("sql", "why", "rule_s"),
+    [
+        ("SELECT 1 AS host, 'x' AS value", "no number", 60), ("SELECT host FROM host_last", "no column value", 60),
+        ("SELECT nothing AS value FROM host_last", "Code: 47", 60),
+        ("SELECT host, sleepEachRow(3) AS value FROM host_last", "Code: 159", 1),
+    ],
 )  # fmt: skip
 def test_a_broken_rule_stops_itself_alone_and_is_told(
-    tables: Client, store: Store, began: float, sql: str, why: str
+    tables: Client, store: Store, began: float, sql: str, why: str, rule_s: float
 ) -> None:
     land(tables, "host-samples", [host("well", began)])
-    chosen = Alerts(rule_s=1.0, rules=(
-        AlertRule("mine", sql=OWN_RULE, summary="{host} {value}", parameters={"back": 5}, labels={"team": "ops"}),
-        AlertRule("broken", sql=sql, summary="s"), AlertRule("store-disk", enabled=False),
-    ))  # fmt: skip
-    watched = on_store(store, rules(chosen), chosen).at(began + 1).at(began + 61)
-    assert watched.states() == {"mine": "firing", "rule-broken": "firing"}
-    assert {a.rule: dict(a.labels) for a in watched.watch.machine.open()} == {
-        "mine": {"host": "well", "team": "ops"},
-        "rule-broken": {"broken": "broken"},
-    }
-    assert why in "\n".join(alert.summary for alert in watched.watch.machine.open())
+    mine = AlertRule("mine", sql=OWN_RULE, summary="{host} {value}", parameters={"back": 5}, labels={"team": "ops"})
+    chosen = Alerts(rule_s=rule_s, rules=(mine, AlertRule("broken", sql=sql, summary="s")))
+    names = {"broken", "rule-broken"} | ({"mine"} if rule_s > 1 else set())
+    watched = on_store(store, [rule for rule in rules(chosen) if rule.name in names], chosen)
+    watched.at(began + 1).at(began + 61)
+    assert watched.states() == dict.fromkeys(names - {"broken"}, "firing")
+    (broken,) = (alert for alert in watched.watch.machine.open() if alert.rule == "rule-broken")
+    assert broken.labels == {"broken": "broken"}
+    assert why in broken.summary
+    if "mine" in names:
+        (alert,) = (alert for alert in watched.watch.machine.open() if alert.rule == "mine")
+        assert (alert.labels, alert.summary) == ({"team": "ops", "host": "well"}, "well 1")
