@@ -275,6 +275,8 @@ def test_a_stream_comes_in_frames_and_lets_others_ask_meanwhile(wm: Any) -> None
     assert wm.sql("SELECT 1 AS x")["x"][0] == 1
     endless.close()
     assert list(wm.stream("SELECT 1 AS x WHERE 0")) == []
+    with pytest.raises(AskError, match="that far"):
+        list(wm.stream("SELECT throwIf(number = 1000000, 'that far') FROM numbers(2000000)"))
 
 
 MEMORY: Final = """

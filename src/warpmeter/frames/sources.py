@@ -8,7 +8,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -64,7 +64,10 @@ class Direct:
         try:
             return store.connect(self._settings)
         except ClickHouseError as error:
-            raise AskError(store.reason(error)) from error
+            held = f"cannot open {store.folder(self._settings)}: another process may have it open; ask that one"
+            raise AskError(held if "EmbeddedServer" in str(error) else store.reason(error)) from error
+        except ImportError as error:
+            raise AskError("chdb:// is the engine in this process: pip install 'warpmeter[embedded]'") from error
 
     @contextmanager
     def answer(self, asked: Statement, stream: bool = False) -> Iterator[Answer]:
@@ -158,7 +161,7 @@ def _hung_up(watched: _Watched) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if hasattr(watched.answer, "shutdown"):
+        with suppress(AttributeError, ValueError, OSError):  # another version; it is over already; it was cut before
             watched.answer.shutdown()
         raise
 
