@@ -2,9 +2,11 @@
 planted and nothing else, and is resolved after that is over.
 """
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -14,6 +16,7 @@ from tests.tables import land, row
 from warpmeter.alerts import Rule
 from warpmeter.alerts.configured import rules
 from warpmeter.alerts.rule import OWN, builtin
+from warpmeter.config import load
 from warpmeter.producers.gpu.xids import OF_APPLICATION
 from warpmeter.settings import AlertRule, Alerts, Store
 from warpmeter.store import Client
@@ -284,3 +287,20 @@ def test_a_broken_rule_stops_itself_alone_and_is_told(
     if "mine" in names:
         (alert,) = (alert for alert in watched.watch.machine.open() if alert.rule == "mine")
         assert (alert.labels, alert.summary) == ({"team": "ops", "host": "well"}, "well 1")
+
+
+def test_the_rule_of_the_documentation_is_one(tables: Client, store: Store, tmp_path: Path) -> None:
+    """It asks the view `gpus`, which tells of now."""
+    text = (Path(__file__).parents[2] / "docs" / "alerts.md").read_text()
+    (tmp_path / "given.toml").write_text(
+        re.findall(r"```toml\n(\[\[alerts.rules\]\]\nname = .*?)```", text, re.DOTALL)[1]
+    )
+    alerts = load(tmp_path / "given.toml").alerts
+    (rule,) = (rule for rule in rules(alerts) if not rule.builtin)
+    idle = {"gpu_util_permille": 0, "sm_active_permille": 0}
+    now = time.time()
+    land(tables, "gpu-samples", [gpu("a", n, now - ago, **idle) for n in range(3) for ago in (120, 60, 0)])
+    watched = on_store(store, [replace(rule, for_s=0.0)], alerts).at(now)
+    assert [alert.summary for alert in watched.watch.machine.firing()] == [
+        "100% of the 3 GPUs H100 are idle, more than 0.5"
+    ]
