@@ -336,7 +336,7 @@ def test_panels_of_a_page_share_what_they_ask(tab: Visit) -> None:
     drawn(tab.page)
     asked = "performance.getEntriesByType('resource').map(({ name }) => name).filter((name) => name.includes('/api/'))"
     found = tab.page.evaluate(asked)
-    assert len(found) == len(set(found)) <= 13
+    assert len(found) == len(set(found)) <= 15
 
 
 def test_a_panel_of_gpus_gives_the_reason_of_the_gpus_source(tab: Visit) -> None:

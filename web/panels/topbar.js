@@ -1,4 +1,4 @@
-import { address, ask, choose, followTheme, missed, onChosen, theme, whoAmI } from "warpmeter-ui";
+import { address, ask, choose, chosen, followTheme, missed, onChosen, theme, whoAmI } from "warpmeter-ui";
 
 const LOOK_MS = 30e3;
 
@@ -40,7 +40,7 @@ export default {
     addEventListener("wm-away", this.miss);
     whoAmI().then((found) => (this.who = found));
     addEventListener("wm-alerts", this.count);
-    this.counting = setInterval(() => document.hidden || this.count(), LOOK_MS);
+    this.counting = setInterval(() => document.hidden || chosen(["refresh"]).refresh === "off" || this.count(), LOOK_MS);
     this.count();
   },
   unmounted() {
