@@ -30,7 +30,8 @@ from tests import topworld
 from tests.engine import DATABASE, EngineServer
 from tests.ingest_process import migrated
 from warpmeter.settings import Store
-from warpmeter.top.app import Start, Top
+from warpmeter.top.app import Top
+from warpmeter.top.asking import Start
 from warpmeter.top.source import StoreSource
 
 KEYS: Final = ("down", "pagedown", "end", "home", "r", "greater_than_sign", "right", "left")

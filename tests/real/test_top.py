@@ -26,7 +26,8 @@ from tests.terminals import Terminal
 from tests.web_process import WebProcess
 from warpmeter.cli.app import app as cli
 from warpmeter.settings import Settings, Store, Token, Web
-from warpmeter.top.app import Start, Top
+from warpmeter.top.app import Top
+from warpmeter.top.asking import Start
 from warpmeter.top.lists import GPUS, HOSTS, MOST, RANKS, TABS, Place
 from warpmeter.top.source import ApiSource, Source, SourceError, StoreSource
 

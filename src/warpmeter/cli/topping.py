@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import typer
@@ -13,24 +13,19 @@ from rich.cells import cell_len
 from warpmeter.cli.common import err, fail, out, print_json, printable
 from warpmeter.settings import Settings, unsendable
 from warpmeter.top import units
-from warpmeter.top.asking import Head, Refresh, Wish, refreshed
+from warpmeter.top.asking import Head, Refresh, Start, Wish, refreshed
 from warpmeter.top.drawing import fitted, totals
 from warpmeter.top.lists import Kind, Listing, Place, words
 from warpmeter.top.source import ApiSource, Source, StoreSource
 from warpmeter.top.view import View
-
-if TYPE_CHECKING:
-    from warpmeter.top.app import Start
 
 TOKEN: Final = "WARPMETER_TOKEN"
 LEAST_S: Final = 0.2
 PLAIN_LEFT: Final = (Kind.TEXT, Kind.STATE)
 
 
-def begun(tab: str, sort: str | None, text: str, interval_s: float) -> "Start":
+def begun(tab: str, sort: str | None, text: str, interval_s: float) -> Start:
     """How to begin, by the options; ends with status 2 for what is not there."""
-    from warpmeter.top.app import Start
-
     listing = next((each for each in Place().tabs if each.name == tab), None)
     if listing is None:
         fail(f"--tab {tab}: there are {', '.join(each.name for each in Place().tabs)}", 2)
@@ -60,7 +55,7 @@ def store_of(settings: Settings) -> Source:
     return StoreSource(settings.store)
 
 
-def run(source: Source, start: "Start", once: bool, as_json: bool) -> None:
+def run(source: Source, start: Start, once: bool, as_json: bool) -> None:
     """The live list on a terminal, else one table or JSON. Raises SourceError for these, and typer.Exit at the end."""
     live = sys.stdout.isatty() and sys.stdin.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
     if live and not once and not as_json:
@@ -73,7 +68,7 @@ def run(source: Source, start: "Start", once: bool, as_json: bool) -> None:
         _table(refresh, view)
 
 
-def _live(source: Source, start: "Start") -> int:
+def _live(source: Source, start: Start) -> int:
     from warpmeter.top.app import Top
 
     app = Top(source, start)
@@ -81,7 +76,7 @@ def _live(source: Source, start: "Start") -> int:
     return ended if ended is not None else app.return_code or 0
 
 
-def _listing(start: "Start") -> Listing:
+def _listing(start: Start) -> Listing:
     return next(each for each in Place().tabs if each.name == start.tab)
 
 

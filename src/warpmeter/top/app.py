@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from warpmeter.top import drawing, units
-from warpmeter.top.asking import Refresh, Wish
+from warpmeter.top.asking import Refresh, Start, Wish
 from warpmeter.top.dialogs import Help, Sorting
 from warpmeter.top.drawing import Line, clean, fitted, flowed
 from warpmeter.top.lists import Listing, Place
@@ -31,17 +31,6 @@ STEPS_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 LATE: Final = 3
 """So many intervals after the last answer it is told how old it is."""
 ENDED_BY: Final = {signal.SIGTERM: 143, signal.SIGHUP: 129}
-
-
-@dataclass(frozen=True)
-class Start:
-    """How it begins: seconds between refreshes, the list, its order and its filter."""
-
-    interval_s: float = 2.0
-    tab: str = "hosts"
-    sort: str = ""
-    descending: bool = False
-    text: str = ""
 
 
 @dataclass

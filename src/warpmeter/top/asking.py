@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from warpmeter.top.lists import FACTS, MOST, Listing, Place
-from warpmeter.top.source import Rows, Source, SourceError
+from warpmeter.top.source import Source, SourceError
 from warpmeter.top.view import Table, table
 
 HISTORY_S: Final = 3600
@@ -14,6 +14,17 @@ HISTORY_EACH_S: Final = 30
 ABSENT_EACH_S: Final = 300
 """How often it is looked whether a store has got what it did not have."""
 HISTORIES: Final = ("gpu_util", "sm_active", "power_watts")
+
+
+@dataclass(frozen=True)
+class Start:
+    """How it begins: seconds between refreshes, the list, its order and its filter."""
+
+    interval_s: float = 2.0
+    tab: str = "hosts"
+    sort: str = ""
+    descending: bool = False
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,6 +111,3 @@ def refreshed(source: Source, wish: Wish, head: Head, now: float) -> Refresh:
     rows = listed(source, wish)
     head.renew(source, now)
     return Refresh(wish, rows, head.fleet, head.alerts, facts(source, wish.place), head.history)
-
-
-__all__ = ["Head", "HISTORIES", "Refresh", "Rows", "Wish", "facts", "listed", "refreshed"]
