@@ -11,16 +11,19 @@ from warpmeter.settings import ReportSchedule, Store
 from warpmeter.store import client
 
 MOST: Final = 1000
-"""Jobs at a time; the rest comes with the next question."""
+"""Jobs of one question; there are as many as it takes."""
 _LIMITS: Final = {"readonly": 1, "max_execution_time": 30}
 _COLUMNS: Final = (
     "report_id, ts, schedule, report, subject, period_start, period_end, state, target, attempt, why, bytes, url, title"
 )
 _ENDED: Final = """
-SELECT job_id, started_at, ended_at FROM jobs
-WHERE state = 'ended' AND ended_at > {since:DateTime64(3, 'UTC')} AND ended_at <= {until:DateTime64(3, 'UTC')}
+SELECT job_id, started_at, assumeNotNull(ended_at) AS ended FROM jobs
+WHERE job_id IN (SELECT job_id FROM job_trees WHERE last_at >= {since:DateTime64(3, 'UTC')})
+    AND state = 'ended' AND ended_at <= {until:DateTime64(3, 'UTC')}
+    AND (assumeNotNull(ended_at), job_id) > ({since:DateTime64(3, 'UTC')}, {after:String})
 {condition}
-ORDER BY ended_at LIMIT {most:UInt32}"""
+ORDER BY ended, job_id LIMIT {most:UInt32}"""
+"""The first line of the condition keeps the view from working out every job there was."""
 _USED: Final = """
 SELECT job_id FROM job_windows_1h WHERE job_id IN {jobs:Array(String)}
 GROUP BY job_id HAVING sum(gpu_seconds) / 3600 >= {hours:Float64}"""
@@ -32,15 +35,21 @@ WHERE table IN ('gpu_samples', 'host_samples', 'job_events') AND inserted_at > n
 def ended(store: Store, schedule: ReportSchedule, since: datetime, until: datetime) -> Sequence[Ended]:
     """Jobs that a schedule reports, which ended in that time. Raises ClickHouseError."""
     condition = f"AND ({schedule.where}\n)" if schedule.where else ""
-    asked = {"since": since, "until": until, "most": MOST}
-    on = client(store)
-    rows = on.query(_ENDED.replace("{condition}", condition), asked, settings=dict(_LIMITS)).result_rows
-    found = [Ended(job, _utc(start), _utc(end)) for job, start, end in rows]
-    if not found or not schedule.min_gpu_hours:
-        return found
-    named = {"jobs": [each.job_id for each in found], "hours": schedule.min_gpu_hours}
-    large = {job for (job,) in on.query(_USED, named, settings=dict(_LIMITS)).result_rows}
-    return [each for each in found if each.job_id in large]
+    sql, found, after = _ENDED.replace("{condition}", condition), list[Ended](), ""
+    while True:
+        asked = {"since": since, "after": after, "until": until, "most": MOST}
+        rows = client(store).query(sql, asked, settings=dict(_LIMITS)).result_rows
+        page = [Ended(job, _utc(start), _utc(end)) for job, start, end in rows]
+        found += _large(store, page, schedule.min_gpu_hours) if schedule.min_gpu_hours else page
+        if len(page) < MOST:
+            return found
+        since, after = page[-1].ended_at, page[-1].job_id
+
+
+def _large(store: Store, jobs: Sequence[Ended], hours: float) -> list[Ended]:
+    asked = {"jobs": [each.job_id for each in jobs], "hours": hours}
+    large = {job for (job,) in client(store).query(_USED, asked, settings=dict(_LIMITS)).result_rows}
+    return [each for each in jobs if each.job_id in large]
 
 
 def landed(store: Store) -> float:

@@ -44,6 +44,7 @@ class Book:
     def __init__(self) -> None:
         self._reports: dict[str, Known] = {}
         self._since: dict[str, float] = {}
+        self._open: set[tuple[str, str]] = set()
         self._lock = Lock()
 
     def hear(self, event: ReportEvent) -> None:
@@ -53,7 +54,9 @@ class Book:
                 self._since[event.schedule] = min(self._since.get(event.schedule, event.ts), event.ts)
             known = self._reports.setdefault(event.report_id, Known())
             if event.target:
-                _take(known.targets.setdefault(event.target, Tries()), event)
+                tries = known.targets.setdefault(event.target, Tries())
+                _take(tries, event)
+                (self._open.discard if tries.over else self._open.add)((event.report_id, event.target))
             else:
                 self._of_report(known, event)
 
@@ -83,13 +86,8 @@ class Book:
     def open(self, after: float) -> Iterator[tuple[ReportEvent, str]]:
         """Deliveries that are not over, of reports rendered after a time, the oldest first: report and target."""
         with self._lock:
-            found = [
-                (known.rendered, target)
-                for known in self._reports.values()
-                if known.rendered is not None and known.rendered.ts > after
-                for target, tries in known.targets.items()
-                if not tries.over
-            ]
+            told = [(self._reports[report_id].rendered, target) for report_id, target in self._open]
+        found = [(rendered, target) for rendered, target in told if rendered is not None and rendered.ts > after]
         yield from sorted(found, key=lambda each: each[0].ts)
 
 
