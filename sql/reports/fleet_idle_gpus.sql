@@ -1,5 +1,5 @@
 -- Which GPUs did nothing? Those known to be below 5 % for 95 % of the time they were measured or more, the longest first.
--- The column of has how many there are in all.
+-- of: how many there are in all.
 -- @since -  start of the period, a whole hour
 -- @until -  its end
 -- @idle_share 0.95  idle for at least that share
