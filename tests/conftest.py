@@ -24,7 +24,8 @@ LONGEST_FIRST: Final = (
     "tests/crash/test_crash.py", "tests/real/test_up.py", "tests/real/test_replay_kafka.py",
     "tests/real/test_offsets.py", "tests/real/test_sources_apart.py", "tests/real/test_poison_rates.py",
     "tests/real/test_capture_hosts.py",
-    "tests/real/test_capture_torchrun.py", "tests/real/test_capture_up.py", "tests/real/test_gpu_story.py",
+    "tests/real/test_capture_torchrun.py", "tests/real/test_capture_up.py", "tests/real/test_trigger_torch.py",
+    "tests/real/test_gpu_story.py",
     "tests/real/test_slurm.py", "tests/real/test_scheduler_election.py", "tests/real/test_agent_outages.py",
 )  # fmt: skip
 """Files that take minutes: with several workers, one that comes last keeps all others waiting."""
