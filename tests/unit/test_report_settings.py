@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from warpmeter import config
+from warpmeter.settings import Settings
 
 MAIL = """
 [[reports.targets]]
@@ -26,7 +27,7 @@ def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def load(text: str) -> config.Settings:
+def load(text: str) -> Settings:
     path = Path("given.toml")
     path.write_text(text)
     return config.load(path)
