@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from confluent_kafka import KafkaException
 
-from warpmeter import log
+from warpmeter import log, selfmetrics
 from warpmeter.captures.reading import ReadingError
 from warpmeter.registry import RegistryError
 from warpmeter.reports import periods
@@ -175,6 +175,7 @@ class Publisher:
         """Known here first: whatever becomes of the broker, this process does not do it twice."""
         for event in events:
             self._book.hear(event)
+            _count(event)
         self._ports.topic.tell(events)
 
     def _render_due(self) -> None:
@@ -267,6 +268,16 @@ class Publisher:
             again = f"`warpmeter reports send {event.schedule} --to {target.name}` makes it anew"
             return Refused(f"the report is not where reports are kept ({event.url}): {again}")
         return self._ports.send(target, kept)
+
+
+def _count(event: ReportEvent) -> None:
+    if event.state in (RENDERED, DELIVERED, FAILED, GAVE_UP):
+        counted = (
+            ("warpmeter_report_deliveries_total", event.target)
+            if event.target
+            else ("warpmeter_reports_rendered_total",)
+        )
+        selfmetrics.counter(counted[0]).labels(*counted[1:], event.state).inc()
 
 
 def _stamp(at: float) -> str:

@@ -100,6 +100,13 @@ _TABLE: Final = (
     ),
     Own("warpmeter_scheduler_active", "gauge", "1 while this is the active one of several schedulers"),
     Own("warpmeter_scheduler_captures", "gauge", "captures that go on"),
+    Own("warpmeter_reports_rendered_total", "counter", "reports that were made, or failed to be", ("outcome",)),
+    Own(
+        "warpmeter_report_deliveries_total",
+        "counter",
+        "attempts to send a report, by what came of it: delivered, failed (tried again), gave_up",
+        ("target", "outcome"),
+    ),
     Own("warpmeter_alerts_evaluation_seconds", "gauge", "time that the last evaluation of all rules of alerts took"),
     Own(
         "warpmeter_alerts_evaluated_timestamp_seconds",
