@@ -4,7 +4,7 @@
 -- keep: 300
 -- asked: always
 -- summary: {value} messages of topic {topic} were refused in the last {minutes} minutes: {reason}
--- do: `warpmeter dead-letters` shows them and why; mend who writes them, then `warpmeter dead-letters replay` brings in what can be stored.
+-- do: `warpmeter dead-letters list` shows them and why; mend who writes them, then `warpmeter dead-letters replay` brings in what can be stored.
 -- @minutes 15  the window
 -- @messages 1  refused in it, at least
 SELECT topic, count() AS value, argMax(d.reason, d.ts) AS reason

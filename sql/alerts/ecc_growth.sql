@@ -4,7 +4,7 @@
 -- keep: 0
 -- every: 300
 -- summary: GPU {gpu} of host {host} had {value} memory errors mended and {remapped} rows remapped in {hours} hours
--- do: Watch it; plan a reset of the GPU in the next window of maintenance. `warpmeter query ecc_growth` has all of them.
+-- do: Watch it; plan a reset of the GPU in the next window of maintenance. `warpmeter queries ecc_growth` has all of them.
 -- @hours 24  the window
 -- @errors 20  mended in it, at least
 SELECT host, gpu, uuid, corrected AS value, remapped

@@ -2,13 +2,17 @@
 
 import re
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import pytest
+from click import Group
+from typer.main import get_command
 
+from warpmeter import queries
 from warpmeter.alerts import Rule, RuleError
 from warpmeter.alerts.configured import rules
 from warpmeter.alerts.rule import NAMED, builtin, parse
+from warpmeter.cli.app import app
 from warpmeter.config import ConfigError, load
 from warpmeter.quantity import quantity
 from warpmeter.settings import AlertRule, Alerts
@@ -52,6 +56,16 @@ def test_a_rule_is_told_of_in_words(rule: Rule) -> None:
     assert "now()" not in rule.sql
     assert "now64(" not in rule.sql, "rules ask for the time of the evaluation"
     assert "value" not in NAMED.findall(rule.summary) or quantity(1.5, rule.unit)
+
+
+@pytest.mark.parametrize("rule", builtin().values(), ids=lambda rule: rule.name)
+def test_commands_that_a_rule_names_are_there(rule: Rule) -> None:
+    known = cast(Group, get_command(app)).commands
+    for name, second in re.findall(r"`warpmeter ([a-z-]+)(?: ([a-z_-]+))?", rule.description):
+        assert name in known
+        below = getattr(known[name], "commands", None)
+        assert below is None or second in below, f"{name} needs one of {sorted(below)}"
+        assert name != "queries" or second in queries.names()
 
 
 def test_a_file_becomes_a_rule() -> None:
