@@ -9,10 +9,10 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Request, expect
+from playwright.sync_api import Browser, Request, expect
 
 from tests.brokers import Tansu
-from tests.browser.visits import Visit
+from tests.browser.visits import Visit, visit
 from tests.engine import DATABASE, EngineServer
 from tests.ingest_process import migrated, settings_for
 from tests.tables import land, row
@@ -125,3 +125,11 @@ def test_one_reads_what_became_of_a_report_and_opens_it_where_nothing_can_run(ta
     assert {each.failure for each in asked if "evil" in each.url or "elsewhere" in each.url} <= {"csp"}
     page.goto(page.url)
     expect(page.get_by_label("Reports (table)", exact=True)).to_contain_text("12 % less waste")
+
+
+def test_a_narrow_and_dark_window_has_it_all(browser: Browser, home: str) -> None:
+    with visit(browser, home, 380, "dark") as seen:
+        seen.open(f"/reports?id={WEEK}")
+        expect(seen.page.get_by_label("Reports (table)", exact=True)).to_contain_text("12 % less waste")
+        assert (seen.errors, seen.barriers(), seen.overflows) == ([], [], False)
+        seen.shot("reports-narrow")
