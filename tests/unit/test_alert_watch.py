@@ -227,10 +227,11 @@ AWAY: Final = OperationalError("cannot connect")
 REFUSED: Final = DatabaseError("Code: 47. DB::Exception: unknown identifier")
 
 
-def test_while_the_store_is_away_nothing_ends_and_that_is_told() -> None:
+@pytest.mark.parametrize("away", [AWAY, DatabaseError("Code: 516. DB::Exception: default: Authentication failed")])
+def test_while_the_store_is_away_nothing_ends_and_that_is_told(away: ClickHouseError) -> None:
     rules = Rules(lost=[subject()])
     watch = watched(rules, HOT, LOST, *OWN).at(T)
-    rules.answers = {"lost": AWAY, "hot": AWAY}
+    rules.answers = {"lost": away, "hot": away}
     watch.at(T + 60).at(T + 120).at(T + 1000)
     assert watch.states() == {"lost": "firing", "store-away": "firing"}
     rules.answers = {}
