@@ -22,8 +22,8 @@ from warpmeter.store import ClickHouseError, cause, code
 SHARE: Final = 0.8
 """Of the time between two evaluations, which one may take: the rules that are left come first in the next."""
 NOBODYS: Final = frozenset({None, 81, 192, 193, 202, 209, 210, 279, 516})
-"""Codes of the store's errors that are of no single rule: no ClickHouse, no such database or user, a wrong password, too
-many queries, and what a cluster says of a node that is away.
+"""Codes of the store's errors that are of no single rule: no ClickHouse, no such database or user, a wrong password,
+too many queries, and what a cluster says of a node that is away.
 https://github.com/ClickHouse/ClickHouse/blob/master/src/Common/ErrorCodes.cpp
 """
 STORE_AWAY: Final = "store-away"
