@@ -190,7 +190,11 @@ class Way:
         account = self._begun()
         again_s = 0.0
         while account is not None and (news := self._heard(again_s)) is not None:
-            again_s = self._turn(account, news)
+            try:
+                again_s = self._turn(account, news)
+            except Exception as error:  # noqa: BLE001 - a thread's edge: it must not go silent for ever
+                self._not_before = time.monotonic() + LONGEST_WAIT_S
+                self._failed("cannot be told, for a reason that nobody thought of", repr(error), 1, LONGEST_WAIT_S)
 
     def _begun(self) -> Account | None:
         """What it knows, once the memory answers and the evaluation has spoken; None at the end."""
