@@ -30,14 +30,19 @@ class Terminal:
         self.before = termios.tcgetattr(theirs)
         self._kept = theirs
         self.process = subprocess.Popen(
-            argv, stdin=theirs, stdout=theirs, stderr=theirs, env=dict(env), start_new_session=True, close_fds=True
-        )
+            argv, stdin=theirs, stdout=theirs, stderr=theirs, env=dict(env), start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )  # fmt: skip
 
     def resize(self, columns: int, lines: int) -> None:
-        """Another size, as when a window is pulled; the program is told as the kernel tells it."""
+        """Another size, as when a window is pulled; the kernel tells the program."""
         fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-        if hasattr(self, "process"):
-            self.process.send_signal(28)  # SIGWINCH: it has this terminal, but as no job of it
+
+    def vanish(self) -> None:
+        """As when a connection breaks or the window is closed."""
+        os.close(self._kept)
+        os.close(self._ours)
+        self._kept = self._ours = -1
 
     def type(self, text: str) -> None:
         """As from the keyboard."""
@@ -89,5 +94,6 @@ class Terminal:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        os.close(self._ours)
-        os.close(self._kept)
+        for descriptor in (self._ours, self._kept):
+            if descriptor >= 0:
+                os.close(descriptor)

@@ -38,7 +38,7 @@ SECRET = "0123456789abcdef-top"
 
 @dataclass
 class World:
-    """An engine with a planted fleet; `engine` may be another one on the same folder and port later."""
+    """An engine with a planted fleet."""
 
     engine: EngineServer
     truth: topworld.Truth
@@ -46,9 +46,6 @@ class World:
     @property
     def source(self) -> StoreSource:
         return StoreSource(Store(dsn=self.engine.url, database=DATABASE))
-
-    def again(self) -> None:
-        self.engine = EngineServer(self.engine.data, port=self.engine.port)
 
 
 @pytest.fixture(scope="module")
@@ -325,11 +322,6 @@ def test_a_terminal_is_drawn_resized_and_left_as_it_was(world: World) -> None:
         found.until("gpu-0003")
         found.type("/xid")
         found.until("filter: xid")
-        found.type("\x1b")
-        world.engine.kill()
-        found.until("No answer")
-        world.again()
-        found.until("old")
         found.type("\x03")
         assert found.ended() == 0
         assert found.restored()
@@ -343,6 +335,13 @@ def test_a_terminal_without_colours_is_left_as_it_was_by_a_signal_too(world: Wor
         found.kill(signal.SIGTERM)
         assert found.ended() == 143
         assert found.restored()
+
+
+def test_it_ends_with_its_terminal(world: World) -> None:
+    with closing(terminal(world, "--interval", "0.5")) as found:
+        found.until("gpu-0005")
+        found.vanish()
+        assert found.process.wait(60) == -signal.SIGHUP
 
 
 def test_without_a_terminal_it_prints_a_table_and_ends(world: World) -> None:

@@ -30,7 +30,9 @@ STEPS_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Intervals that + and - go through."""
 LATE: Final = 3
 """So many intervals after the last answer it is told how old it is."""
-ENDED_BY: Final = {signal.SIGTERM: 143, signal.SIGHUP: 129}
+TERMINATED: Final = 143
+"""The status after SIGTERM, as of a shell. SIGHUP is left to end it at once: there is no terminal to leave in order then,
+and who writes to it waits for ever."""
 
 
 @dataclass
@@ -140,8 +142,7 @@ class Top(App[int]):
 
     def on_mount(self) -> None:
         """Begin to ask, and to tell the time."""
-        for number, status in ENDED_BY.items():
-            asyncio.get_running_loop().add_signal_handler(number, self.exit, status)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit, TERMINATED)
         self._base.query_one(Grid).focus()
         self.set_interval(1.0, self._tick)
         self.poller.start()
