@@ -31,8 +31,8 @@ STEPS_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 LATE: Final = 3
 """So many intervals after the last answer it is told how old it is."""
 TERMINATED: Final = 143
-"""The status after SIGTERM, as of a shell. SIGHUP is left to end it at once: there is no terminal to leave in order then,
-and who writes to it waits for ever."""
+"""The status after SIGTERM, as of a shell. SIGHUP is left to end it at once: the terminal is gone, and who writes to it
+waits for ever."""
 
 
 @dataclass
