@@ -78,6 +78,7 @@ class Loop:
         self._paused: set[Partition] = set()
         self._heard_at = ports.clock.monotonic()
         self._lag_at = 0.0
+        self._told_lag: set[tuple[str, str]] = set()
         self._leaving = False
         self.left = ""
         """After a drain that did not insert all: what comes again, and why."""
@@ -203,10 +204,16 @@ class Loop:
         if now < self._lag_at:
             return
         self._lag_at = now + LAG_EVERY_S
+        told: set[tuple[str, str]] = set()
         for lane in self._lanes:
             end = self._ports.broker.end(lane.where)
             if end is not None and lane.next is not None:
-                LAG.labels(lane.where.topic, str(lane.where.number)).set(max(0, end - lane.next))
+                labels = (lane.where.topic, str(lane.where.number))
+                LAG.labels(*labels).set(max(0, end - lane.next))
+                told.add(labels)
+        for labels in self._told_lag - told:  # another one's now: who sums up would count its lag twice
+            LAG.remove(*labels)
+        self._told_lag = told
 
     # The end.
 

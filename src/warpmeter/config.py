@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_settings import (
     BaseSettings,
+    EnvSettingsSource,
     InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
@@ -32,6 +33,8 @@ PREFIX: Final = "WARPMETER_"
 PLACES: Final = (Path("warpmeter.toml"), Path("/etc/warpmeter/warpmeter.toml"))
 OTHER_VARIABLES: Final = frozenset({"WARPMETER_CONFIG", "WARPMETER_CACHE", "WARPMETER_TANSU", "WARPMETER_STACKS"})
 MASK: Final = "********"
+IN_FILE: Final = "_FILE"
+"""Ends the name of a variable that names the file which holds the value."""
 HOST: Final = re.compile(r"^(https?://[^/]*)/.*", re.DOTALL)
 GROUP: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 """It names a file of the ledger, too."""
@@ -114,14 +117,16 @@ class _Reader(BaseSettings):
         cls,
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is the library's
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is the library's
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Command line over environment over file."""
+        """Command line over environment, itself or by files that it names, over file."""
         given = init_settings()
         file = InitSettingsSource(settings_cls, init_kwargs=given.pop("file", {}))
-        return InitSettingsSource(settings_cls, init_kwargs=given), env_settings, file
+        variables, kept = EnvSettingsSource(settings_cls), InitSettingsSource(settings_cls, init_kwargs=_from_files())
+        variables.env_vars = {key: it for key, it in variables.env_vars.items() if not _names_a_file(key.upper())}
+        return InitSettingsSource(settings_cls, init_kwargs=given), variables, kept, file
 
 
 def load(path: Path | None = None, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:
@@ -224,9 +229,45 @@ def _known_variable(name: str) -> bool:
     return not key or key.partition("__")[0] in {field.name for field in dataclasses.fields(part)}
 
 
+def _names_a_file(name: str) -> bool:
+    """WARPMETER_STORE__DSN_FILE is the file that holds store.dsn, as containers are given their secrets."""
+    held = name.removesuffix(IN_FILE)
+    if not name.endswith(IN_FILE) or "__" not in held or not _known_variable(held):
+        return False
+    return held.count("__") > 1 or not _known_variable(name)  # below a key nothing is called _file
+
+
+def _from_files() -> dict[str, Any]:
+    """What variables `WARPMETER_<TABLE>__<KEY>_FILE` name, as nested tables; raises ConfigError."""
+    tables: dict[str, Any] = {}
+    for name in sorted(os.environ):
+        if name.startswith(PREFIX) and _names_a_file(name):
+            *above, key = name.removeprefix(PREFIX).removesuffix(IN_FILE).lower().split("__")
+            place = tables
+            for step in above:
+                place = place.setdefault(step, {})
+            place[key] = _held(name, Path(os.environ[name]))
+    return tables
+
+
+def _held(name: str, path: Path) -> str:
+    if name.removesuffix(IN_FILE) in os.environ:
+        raise ConfigError(f"both {name} and {name.removesuffix(IN_FILE)} are set: leave one of them out")
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"{name}: cannot read {path}: {why}") from error
+    if not text:
+        raise ConfigError(f"{name}: {path} is empty; it must hold the value alone")
+    return text
+
+
 def _refuse_unknown_variables() -> None:
     for name in sorted(os.environ):
-        if name.startswith(PREFIX) and name not in OTHER_VARIABLES and not _known_variable(name):
+        if not name.startswith(PREFIX) or name in OTHER_VARIABLES:
+            continue
+        if not _known_variable(name) and not _names_a_file(name):
             raise ConfigError(f"unknown variable {name}; the form is {PREFIX}<TABLE>__<KEY>, e.g. {PREFIX}STORE__DSN")
 
 

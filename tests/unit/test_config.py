@@ -248,3 +248,30 @@ def test_tokens_of_the_page_come_from_a_file_or_a_variable_and_are_masked(monkey
 def test_impossible_settings_of_the_page_are_refused(text: str, why: str) -> None:
     with pytest.raises(config.ConfigError, match=why):
         config.load(write(text))
+
+
+def test_a_variable_may_name_the_file_that_holds_the_value(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = write('[store]\ndsn = "http://file:8123"\ndatabase = "other"\n[kafka.options]\n"sasl.username" = "ann"\n')
+    for name, text in {"dsn": "https://ann:secret@store:8443\n", "word": "sesame\n"}.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setenv("WARPMETER_STORE__DSN_FILE", str(tmp_path / "dsn"))
+    monkeypatch.setenv("WARPMETER_KAFKA__OPTIONS__SASL.PASSWORD_FILE", str(tmp_path / "word"))
+    loaded = config.load(path)
+    assert (loaded.store.dsn, loaded.store.database) == ("https://ann:secret@store:8443", "other")
+    assert loaded.kafka.options == {"sasl.username": "ann", "sasl.password": "sesame"}
+    assert not [word for word in ("ann:secret", "sesame") if word in str(config.shown(loaded))]
+
+
+def test_a_file_of_a_value_that_cannot_be_meant_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WARPMETER_STORE__DSN_FILE", str(tmp_path / "dsn"))
+    with pytest.raises(config.ConfigError, match=r"WARPMETER_STORE__DSN_FILE: cannot read .*dsn: No such file"):
+        config.load()
+    (tmp_path / "dsn").write_text("\n")
+    with pytest.raises(config.ConfigError, match=r"dsn is empty"):
+        config.load()
+    monkeypatch.setenv("WARPMETER_STORE__DSN", "http://variable:8123")
+    with pytest.raises(config.ConfigError, match=r"both .* are set"):
+        config.load()
+    monkeypatch.setenv("WARPMETER_STORE__DNS_FILE", str(tmp_path / "dsn"))
+    with pytest.raises(config.ConfigError, match=r"unknown variable WARPMETER_STORE__DNS_FILE"):
+        config.load()

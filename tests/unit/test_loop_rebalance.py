@@ -69,6 +69,26 @@ def test_after_a_lost_reply_the_next_owner_replays_the_declared_span() -> None:
     assert world.landed == world.produced
 
 
+def test_the_lag_of_a_partition_that_went_is_told_by_its_next_owner_alone() -> None:
+    world = World()
+    for partition in (0, 1):
+        world.produce(4, partition)
+    one = world.start(FIRST, SECOND)
+    one.settle()
+
+    def told() -> set[str]:
+        return {sample.labels["partition"] for metric in loop.LAG.collect() for sample in metric.samples}
+
+    world.clock.time += loop.LAG_EVERY_S
+    one.turn(1)
+    assert told() >= {"0", "1"}
+    one.broker.take([FIRST])
+    world.clock.time += loop.LAG_EVERY_S
+    one.turn(2)
+    assert "0" not in told()
+    assert "1" in told()
+
+
 def test_a_partition_that_landed_inside_a_running_flight_is_not_set_back(worker: ThreadPoolExecutor) -> None:
     world = World()
     gate = Gate(world, 1, 4)
