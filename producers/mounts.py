@@ -6,7 +6,7 @@ Formats: proc_pid_mountinfo(5) for the mounts; `nfs` has the rest.
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from warpmeter.producers import files
@@ -69,12 +69,13 @@ class MountSource:
         self.period_s = agent.mount_interval_s
         self._host, self._root = agent.host, agent.root
         self._process = files.below(agent.root, "proc", "self" if str(agent.root) == "/" else "1")
+        self._first = files.below(agent.root, "proc", "1", "mountinfo")
         self._ignore = re.compile(agent.mount_ignore) if agent.mount_ignore else None
         self._pool: Pool[os.statvfs_result] = Pool("mounts")
 
     def read(self) -> MountsRaw:
         """All mounts now; raises OSError when what is mounted cannot be read."""
-        mounts = storage(files.read(f"{self._process}/mountinfo"), self._ignore)
+        mounts = storage(files.read(f"{self._process}/mountinfo"), self._ignore, files.optional(self._first) or b"")
         sizes = self._pool.ask((mount.point for mount in mounts), self._size, GRACE_S, ANSWER_S)
         return MountsRaw(mounts, sizes, nfs_mounts(files.optional(f"{self._process}/mountstats")))
 
@@ -116,15 +117,21 @@ def sources(agent: Agent, attribution: Attribution) -> Sequence[AnySource]:  # n
     return (MountSource(agent),) if agent.mounts else ()
 
 
-def storage(mountinfo: bytes, ignore: re.Pattern[str] | None = None) -> list[Mount]:
-    """The mounts worth a row, each file system once: at its shortest mount point (the others are bind mounts)."""
+def storage(mountinfo: bytes, ignore: re.Pattern[str] | None = None, first: bytes = b"") -> list[Mount]:
+    """The mounts worth a row, each file system once: at its shortest mount point (the others are bind mounts).
+
+    `first`: what the first process has mounted. To a service all is read-only that systemd's ProtectSystem makes so for
+    it alone; where the first process has the same mount, that one says whether it is.
+    """
+    outside = {(mount.point, mount.device): mount.read_only for mount in _mounts(first)}
     at: dict[str, Mount] = {}  # a later mount at the same point hides the earlier one
     for mount in _mounts(mountinfo):
         at[mount.point] = mount
     of_device: dict[str, Mount] = {}
     for mount in sorted(at.values(), key=lambda mount: (len(mount.point), mount.point)):
         if wanted(mount) and not (ignore and ignore.fullmatch(mount.point)):
-            of_device.setdefault(mount.device, mount)
+            read_only = outside.get((mount.point, mount.device), mount.read_only)
+            of_device.setdefault(mount.device, replace(mount, read_only=read_only))
     return sorted(of_device.values(), key=lambda mount: mount.point)
 
 

@@ -209,6 +209,13 @@ def test_read_only_by_mount_or_by_file_system(options: str, superblock: str) -> 
     assert mount.read_only
 
 
+def test_what_is_read_only_to_a_service_alone_is_not_read_only() -> None:
+    own = line("8:1", "/", "ext4", "ro,relatime", "rw") + line("8:2", "/data", "ext4", "rw", "ro,errors=remount-ro")
+    first = line("8:1", "/", "ext4", "rw,relatime", "rw") + line("8:2", "/data", "ext4", "rw", "ro,errors=remount-ro")
+    assert [(mount.point, mount.read_only) for mount in storage(own, None, first)] == [("/", False), ("/data", True)]
+    assert [mount.read_only for mount in storage(own)] == [True, True]
+
+
 def test_mounts_can_be_left_out(sys: FakeSys) -> None:
     source = MountSource(Agent(root=sys.root, mount_ignore="/my.*|/dev/shm"))
     assert set(rows(source.parse(look(source, 0.0), None))) == {"/"}
