@@ -110,7 +110,9 @@ _TABLE: Final = (
         retention_ms=15 * DAY_MS,
     ),
     # The scheduler that is elected reads alerts, and what people said of them, to go on where the one before it was.
-    Topic("alerts", alerts_pb2.Envelope, "alert_id", "an alert reached a state", partitions=1, retention_ms=15 * DAY_MS),
+    Topic(
+        "alerts", alerts_pb2.Envelope, "alert_id", "an alert reached a state", partitions=1, retention_ms=15 * DAY_MS
+    ),
     Topic(
         "alert-words",
         alert_words_pb2.Envelope,
