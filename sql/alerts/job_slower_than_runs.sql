@@ -1,4 +1,4 @@
--- A job that runs is slower than its own past runs: over the last minutes its optimizer's step takes longer, or its GPUs' SM activity is less, than in three of four of its runs before (of the same user and name), and by more than a part of the median of these. The begin of a run is not looked at. docs/regressions.md has the method that looks more closely, and names what changed.
+-- A job that runs is slower than its own past runs: over the last minutes its optimizer's step takes longer, or its GPUs' SM activity is less, than in three of four of its runs before (of the same user and name), and by more than a part of the median of these. The begin of a run is not looked at, nor the SM activity of jobs that kept their GPUs less than busy: what is used by hand comes and goes. docs/regressions.md has the method that looks more closely, and names what changed.
 -- severity: warning
 -- for: 600
 -- keep: 900
@@ -7,6 +7,7 @@
 -- summary: Job {job_id} ({job}, {user}) is slower than its {runs} runs before by {value}: {metric} {before} → {current}
 -- do: `warpmeter regressions --run {job_id}` says what changed; `warpmeter capture {job_id}` takes a profile, as a trigger does by itself ([[alerts.triggers]]).
 -- @worse 0.2  by so much of what it was before
+-- @active 0.3  SM activity of the runs before, at the least, for a fall of it to count
 -- @minutes 20  of which the mean is looked at
 -- @runs 4  before it, at the least
 -- @days 28  of which runs are looked at
@@ -78,7 +79,7 @@ WITH
         GLOBAL INNER JOIN run ON run.user = mine.user AND run.name = mine.name AND run.metric = mine.metric
         WHERE run.job_id != mine.job_id AND run.begun < mine.begun
         GROUP BY mine.job_id, mine.user, mine.name, mine.metric, mine.figure
-        HAVING runs >= {runs:UInt32} AND middle > 0 AND slower >= 0.7 * {worse:Float64}
+        HAVING runs >= {runs:UInt32} AND middle > if(metric = 'step', 0., {active:Float64}) AND slower >= 0.7 * {worse:Float64}
     )
 SELECT
     job_id, name AS job, user,

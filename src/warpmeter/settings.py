@@ -393,10 +393,10 @@ class Receiver:
     """Who is told of alerts. `kind`: webhook, slack, mail, or alertmanager (`url` is Alertmanager's own address).
 
     `routes`: which alerts, any of them: each is a table of matchers as a silence has them, all of which must fit
-    (`rule`, `severity` or a label, and its value, or `~` and an expression); without routes all alerts. `send_resolved`: it is
-    told of the end, too, of what it was told. What goes on is told again each `repeat_s`, 0: after 4 hours, and after a
-    minute to Alertmanager, which else takes it for resolved. The rest is as in [[reports.targets]]; Alertmanager takes
-    `username` and `password`, too.
+    (`rule`, `severity` or a label, and its value, or `~` and an expression); without routes all alerts.
+    `send_resolved`: it is told of the end, too, of what it was told. What goes on is told again each `repeat_s`, 0:
+    after 4 hours, and after a minute to Alertmanager, which else takes it for resolved. The rest is as in
+    [[reports.targets]]; Alertmanager takes `username` and `password`, too.
     """
 
     name: str
@@ -518,10 +518,10 @@ class Reports:
     """Reports that the elected scheduler makes and sends. They are kept at `url`, a folder or what fsspec knows with
     `options`, the same for scheduler, page and command, `keep_days` long (0: for ever).
 
-    A report is rendered `settle_s` after its period's end at the soonest, and while its last rows are on their way they
-    are waited for, `late_s` at most. A delivery that fails is tried again after `retry_s`, then after waits that double
-    up to an hour, for `give_up_s`. `page`: where people reach the page, for links, e.g. https://warpmeter.example. Prices
-    are in `currency`; 0: not known, nothing is said of cost.
+    A report is rendered `settle_s` after its period's end at the soonest, and while its last rows are on their way
+    they are waited for, `late_s` at most. A delivery that fails is tried again after `retry_s`, then after waits that
+    double up to an hour, for `give_up_s`. `page`: where people reach the page, for links, e.g.
+    https://warpmeter.example. Prices are in `currency`; 0: not known, nothing is said of cost.
     """
 
     url: str = "/var/lib/warpmeter/reports"
