@@ -1,4 +1,4 @@
-"""Programs that judge what is in deploy/, built once of Go modules: helm, kubeconform, docker compose, Kubernetes' schemas.
+"""Programs that judge what is in deploy/, built once of Go modules: helm, kubeconform, docker compose; and schemas.
 
 `python -m tests.deploytools` makes them ahead of the tests, in a cache folder outside the clone; where they are missing
 the tests that want them are skipped with a line.
@@ -186,9 +186,7 @@ def _custom(crd: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _file(group: str, version: str, kind: str) -> str:
-    return (
-        f"{group or version}-{version}-{kind}.json".lower()
-    )  # of the core kubeconform takes the version for the group
+    return f"{group or version}-{version}-{kind}.json".lower()  # kubeconform names the core's group by its version
 
 
 TEMPLATE: Final = "{{.Group}}-{{.ResourceAPIVersion}}-{{.ResourceKind}}.json"

@@ -1,4 +1,4 @@
-"""The Dockerfiles: what they copy is there, what they install and run is warpmeter's, and nobody gets more than needed."""
+"""The Dockerfiles: what they copy is there, and what they install and run is warpmeter's."""
 
 import re
 import tomllib
