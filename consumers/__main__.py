@@ -18,6 +18,7 @@ from confluent_kafka import Consumer
 
 from warpmeter import bus, launch, log, selfmetrics, store, tokens
 from warpmeter.clock import SystemClock
+from warpmeter.cluster import shard
 from warpmeter.consumers.broker import BrokerError, connect
 from warpmeter.consumers.flight import Ports
 from warpmeter.consumers.ledger import Ledger, LedgerError
@@ -74,6 +75,7 @@ def build(settings: Settings, worker: ThreadPoolExecutor) -> Loop:
     clickhouse = ClickHouse(
         partial(store.client, settings.store), topics, tables, settings.store.insert_quorum,
         lambda since: None if embedded is None else tokens.end_if_in_doubt(embedded, since, "ingest"),
+        lambda partition: store.client(shard(settings.store, partition)),
     )  # fmt: skip
     producer = bus.producer(settings.kafka, logger=bus.logger("ingest"))
     letters = KafkaLetters(producer, settings.kafka.topic_prefix)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from warpmeter.cluster import quorum
 from warpmeter.consumers.replay import book
 from warpmeter.consumers.replay.hours import Range, said
 from warpmeter.consumers.replay.rollups import BOOK, Rollups, Table, deletes, named, on_cluster
@@ -141,9 +142,7 @@ class Mover:
 def insert(client: Client, store: Store, into: str, rows: str, token: str) -> None:
     """One insert of a query's rows as one block under `token`; `into` is a table, with columns if not all."""
     table, _, columns = into.partition(" ")
-    settings: dict[str, str | int] = {**ONE_BLOCK, "max_threads": 1, "insert_deduplication_token": token}
-    if store.insert_quorum:
-        settings["insert_quorum"] = "auto"
+    settings = {**ONE_BLOCK, **quorum(store), "max_threads": 1, "insert_deduplication_token": token}
     client.command(f"INSERT INTO {named(store, table)} {columns} {rows}", settings=settings)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
-from warpmeter import migrate
+from warpmeter import cluster, migrate
 from warpmeter.consumers.replay.errors import ReplayError
 from warpmeter.consumers.replay.hours import Range, said
 from warpmeter.consumers.replay.rollups import Table, named, on_cluster
@@ -74,7 +74,7 @@ class Unfinished:
 
 def creation(store: Store, name: str, like: str, layout: str, comment: str) -> str:
     """SQL: a table with the columns and constraints of another, without its time to live."""
-    engine = "ReplicatedMergeTree" if store.cluster else "MergeTree"
+    engine = cluster.passing(store, "MergeTree")
     return (
         f"CREATE TABLE {named(store, name)}{on_cluster(store)} AS {named(store, like)} ENGINE = {engine} {layout} "
         f"SETTINGS {WINDOW} COMMENT {migrate.literal(comment)}"

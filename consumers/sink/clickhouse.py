@@ -3,11 +3,13 @@
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
 from warpmeter import schema_lock
+from warpmeter.cluster import QUORUM
 from warpmeter.consumers.batch import Batch
 from warpmeter.consumers.sink import Away, Broken, Landed, Refused, Result, codes
 from warpmeter.consumers.span import Span
@@ -70,7 +72,8 @@ def columns(topic: Topic) -> list[str]:
 
 
 class ClickHouse:
-    """Sink and History in ClickHouse, over HTTP or in this process. `client` gives the calling thread's client.
+    """Sink and History in ClickHouse, over HTTP or in this process. `client` gives the calling thread's client, `shard`
+    that of the server that takes inserts of a partition, where not all go to the same.
 
     `topics` maps full names to the topic table's entries, `tables` full names to what inserts go to (a shard's own
     table, behind a Distributed one); `quorum` adds `insert_quorum = 'auto'`.
@@ -83,26 +86,31 @@ class ClickHouse:
         tables: Mapping[str, str],
         quorum: bool = False,
         failed: Callable[[float], None] = lambda _: None,
+        shard: Callable[[int], Client] | None = None,
     ) -> None:
         self._client = client
+        self._shard = shard or (lambda _: client())
         self._topics = topics
         self._tables = tables
         self._failed = failed
-        extra: dict[str, str | int] = {"insert_quorum": "auto"} if quorum else {}
+        extra: dict[str, str | int] = dict(QUORUM) if quorum else {}
         self._settings = {name: insert_settings(topic) | extra for name, topic in topics.items()}
         self._columns = {name: columns(topic) for name, topic in topics.items()}
 
     def insert(self, batch: Batch) -> Result:
         token = {"insert_deduplication_token": batch.token}
-        return self._put(self._tables[batch.span.topic], batch.span.topic, batch.kept_payloads, token)
+        to = (partial(self._shard, batch.span.partition), self._tables[batch.span.topic])
+        return self._put(to, batch.span.topic, batch.kept_payloads, token)
 
     def ask(self, topic: str, payloads: Sequence[bytes]) -> Result:
-        return self._put(f"{self._topics[topic].table}_judge", topic, payloads, {})
+        return self._put((self._client, f"{self._topics[topic].table}_judge"), topic, payloads, {})
 
-    def _put(self, table: str, topic: str, payloads: Sequence[bytes], extra: Mapping[str, str]) -> Result:
-        settings, since = {**self._settings[topic], **extra}, time.time()
+    def _put(
+        self, to: tuple[Callable[[], Client], str], topic: str, payloads: Sequence[bytes], extra: Mapping[str, str]
+    ) -> Result:
+        (client, table), settings, since = to, {**self._settings[topic], **extra}, time.time()
         try:
-            self._client().raw_insert(table, self._columns[topic], joined(payloads), settings, "ProtobufList")
+            client().raw_insert(table, self._columns[topic], joined(payloads), settings, "ProtobufList")
         except ClickHouseError as error:
             self._failed(since)
             return self._found(table, topic, payloads, error)

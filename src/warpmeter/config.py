@@ -378,10 +378,20 @@ def _refuse_impossible(settings: Settings) -> None:
     _refuse_reports(settings.reports)
     if not 0 < ingest.reject_share <= 1:
         raise ConfigError("ingest.reject_share must lie in (0, 1]")
-    if settings.store.insert_quorum and not settings.store.cluster:
+    _refuse_store(settings.store)
+
+
+def _refuse_store(store: parts.Store) -> None:
+    if store.insert_quorum and not store.cluster:
         raise ConfigError("store.insert_quorum needs store.cluster: one server has no replicas")
-    if not settings.store.dsn.startswith(("http://", "https://", "chdb://")):
+    if store.shards and not store.cluster:
+        raise ConfigError("store.shards needs store.cluster: one server has no shards")
+    if not all(each.startswith(("http://", "https://")) for each in store.shards):
+        raise ConfigError("store.shards: each must start with http:// or https://")
+    if not store.dsn.startswith(("http://", "https://", "chdb://")):
         raise ConfigError("store.dsn must start with http://, https:// or chdb://")
+    if store.cold_after_days < 0 or (store.cold_after_days and not store.storage_policy):
+        raise ConfigError("store.cold_after_days needs store.storage_policy, and that a volume 'cold'; 0 moves nothing")
 
 
 def _refuse_stacks(agent: parts.Agent) -> None:

@@ -24,6 +24,7 @@ from typing import Any, Final
 from clickhouse_connect.driver.exceptions import DataError
 
 from warpmeter import schema_lock
+from warpmeter.cluster import quorum
 from warpmeter.migrate import identifier
 from warpmeter.settings import Store
 from warpmeter.store import ONE_BLOCK, ClickHouseError, Client, cause, code
@@ -395,8 +396,7 @@ def _each(columns: Columns) -> Iterator[dict[str, Any]]:
 
 def _insert(client: Client, store: Store, table: str, columns: Columns, token: str) -> None:
     """Insert as one block under a token; once more where the reply was lost."""
-    quorum = {"insert_quorum": "auto"} if store.insert_quorum else {}
-    settings = {**ONE_BLOCK, **quorum, "insert_deduplication_token": token}
+    settings = {**ONE_BLOCK, **quorum(store), "insert_deduplication_token": token}
     for pause in (*AGAIN_AFTER_S, None):
         try:
             client.insert(

@@ -25,6 +25,7 @@ from typing import Final, Literal
 
 from jinja2 import Environment, StrictUndefined, Template
 
+from warpmeter import cluster
 from warpmeter.dictionary import catalogue, commenting
 from warpmeter.schema_lock import HALF_DONE, LOCK_FOR, PREFIX
 from warpmeter.settings import Store
@@ -116,7 +117,7 @@ def identifier(name: str) -> str:
 def render(script: Script, store: Store) -> tuple[str, ...]:
     """The statements of a script for this store: its database, its cluster if it has one, its times to live."""
     database = identifier(store.database)
-    on_cluster = f"ON CLUSTER {identifier(store.cluster)}" if store.cluster else ""
+    on_cluster = _on_cluster(store).strip()
     text = _template(script.text).render(
         database=database,
         cluster=store.cluster,
@@ -131,7 +132,7 @@ def render(script: Script, store: Store) -> tuple[str, ...]:
         minute_ttl_days=store.minute_ttl_days,
         hour_ttl_days=store.hour_ttl_days,
     )
-    return statements(text)
+    return tuple(cluster.placed(store, statement) for statement in statements(text))
 
 
 @cache
@@ -211,34 +212,54 @@ def _stale_views(store: Store, have: Sequence[Recorded], tables_change: bool) ->
 
 
 def _stale_ttls(client: Client, store: Store) -> Iterator[Step]:
-    """Tables whose time to live is not what the settings say (a table that is yet to be made has the right one)."""
+    """Tables whose time to live, or place, is not what the settings say (see `stale_ttl`)."""
     rows = client.query(
-        "SELECT name, engine_full FROM system.tables WHERE database = {database:String} AND engine LIKE '%MergeTree' "
-        "ORDER BY name",
+        "SELECT name, engine_full, partition_key != '', storage_policy FROM system.tables "
+        "WHERE database = {database:String} AND engine LIKE '%MergeTree' ORDER BY name",
         {"database": store.database},
     ).result_rows
-    for name, engine in rows:
-        found = re.search(r" TTL toDateTime\((\w+)\) \+ toIntervalDay\((\d+)\)", engine)
-        days = ttl_days(store, name)
-        if found and int(found[2]) != days:
-            cluster = f" ON CLUSTER {identifier(store.cluster)}" if store.cluster else ""
-            yield Step(
-                "ttl",
-                f"{name}: {found[2]} to {days} days",
-                (
-                    f"ALTER TABLE {identifier(store.database)}.`{name}`{cluster} "
-                    f"MODIFY TTL toDateTime({found[1]}) + toIntervalDay({days})",
-                ),
-            )
+    for name, engine, by_time, policy in rows:
+        step = stale_ttl(store, name, engine, policy if by_time else None)
+        if step is not None:
+            yield step
+
+
+_TTL: Final = re.compile(
+    r" TTL toDateTime\((\w+)\) \+ toIntervalDay\((\d+)\)"
+    r"(?:, toDateTime\(\w+\) \+ toIntervalDay\((\d+)\) TO VOLUME '(\w+)')?"
+)
+
+
+def stale_ttl(store: Store, table: str, engine: str, policy: str | None) -> Step | None:
+    """What makes a table's rows live as long, and move to the volume `cold` when, as the settings say; None: they do.
+
+    `engine` is its `engine_full`; `policy` its storage policy, None for a table that is not partitioned by time: the
+    latest of each host and the like, which does not get old. A policy is never taken away: parts lie in its volumes.
+    """
+    found = _TTL.search(engine)
+    if found is None:
+        return None
+    days, cold = ttl_days(store, table), store.cold_after_days
+    cold = cold if policy is not None and cold < days else 0
+    altered = f"ALTER TABLE {identifier(store.database)}.`{table}`{_on_cluster(store)}"
+    statements = []
+    if cold and policy != store.storage_policy:
+        statements.append(f"{altered} MODIFY SETTING storage_policy = {literal(store.storage_policy)}")
+    if (int(found[2]), int(found[3] or 0)) != (days, cold):
+        move = f", toDateTime({found[1]}) + toIntervalDay({cold}) TO VOLUME 'cold'" if cold else ""
+        statements.append(f"{altered} MODIFY TTL toDateTime({found[1]}) + toIntervalDay({days}){move}")
+    if not statements:
+        return None
+    said = f"{table}: {found[2]} to {days} days" + (f", to volume cold after {cold}" if cold else "")
+    return Step("ttl", said, tuple(statements))
 
 
 def _stale_comments(client: Client, store: Store) -> Iterator[Step]:
     """Views that do not say what the dictionary says of them: one step for all."""
-    cluster = f" ON CLUSTER {identifier(store.cluster)}" if store.cluster else ""
     alters = []
     for each in commenting.stale(catalogue.read(client, store.database, whole=False)):
         changes = [f"COMMENT COLUMN `{column}` {literal(text)}" for column, text in each.columns.items()]
-        view = f"{identifier(store.database)}.`{each.view}`{cluster}"
+        view = f"{identifier(store.database)}.`{each.view}`{_on_cluster(store)}"
         alters.append(f"ALTER TABLE {view} " + ", ".join([f"MODIFY COMMENT {literal(each.row)}", *changes]))
     if alters:
         yield Step("comments", "what views and their columns mean", tuple(alters))
@@ -309,11 +330,11 @@ def apply(
             for step in steps:
                 report(step)
                 _run(client, store, step)
-            comments = tuple(_stale_comments(client, store))
-            for step in comments:
+            after = () if not steps else (*_stale_ttls(client, store), *_stale_comments(client, store))
+            for step in after:  # of what was only just made
                 report(step)
                 _run(client, store, step)
-    return (*steps, *comments)
+    return (*steps, *after)
 
 
 def half_done(client: Client, store: Store) -> str | None:
@@ -330,9 +351,12 @@ def _marked(client: Client, store: Store, steps: Sequence[Step]) -> Iterator[Non
     """Say that the tables are half migrated until all steps are done; after an error, or a kill, it stays said."""
     table = _lock_of(store, HALF_DONE)
     if any(step.kind == "migration" for step in steps):
-        client.command(f"CREATE TABLE IF NOT EXISTS {table} (x UInt8) ENGINE = Memory COMMENT {literal(holder())}")
+        client.command(
+            f"CREATE TABLE IF NOT EXISTS {table} (x UInt8) ENGINE = Memory COMMENT {literal(holder())}",
+            settings=cluster.ddl(store),
+        )
     yield
-    client.command(f"DROP TABLE IF EXISTS {table}")
+    client.command(f"DROP TABLE IF EXISTS {table}", settings=cluster.ddl(store))
 
 
 def _refuse_writers(
@@ -350,22 +374,31 @@ def _refuse_writers(
 
 
 def _bootstrap(client: Client, store: Store) -> None:
-    database = identifier(store.database)
-    cluster = f" ON CLUSTER {identifier(store.cluster)}" if store.cluster else ""
-    engine = "ReplicatedMergeTree" if store.cluster else "MergeTree"
-    client.command(f"CREATE DATABASE IF NOT EXISTS {database}{cluster}")
-    client.command(
-        f"CREATE TABLE IF NOT EXISTS {database}.{_RECORD}{cluster} (version UInt32, name String, checksum String, "
-        f"applied_at DateTime64(3, 'UTC'), applied_by String) ENGINE = {engine} ORDER BY (version, name) "
-        "COMMENT 'what warpmeter migrate has applied; version 0 are views'"
+    for statement in bootstrap(store):
+        client.command(statement, settings=cluster.ddl(store))
+
+
+def bootstrap(store: Store) -> tuple[str, str]:
+    """What is there before the first migration: the database, and the record of what was applied."""
+    database, on = identifier(store.database), _on_cluster(store)
+    engine = cluster.everywhere(store, "MergeTree", _RECORD)
+    return (
+        f"CREATE DATABASE IF NOT EXISTS {database}{on}",
+        f"CREATE TABLE IF NOT EXISTS {database}.{_RECORD}{on} (version UInt32, name String, checksum String, "
+        f"applied_at DateTime64(3, 'UTC'), applied_by String) ENGINE = {engine} "
+        "ORDER BY (version, name) COMMENT 'what warpmeter migrate has applied; version 0 are views'",
     )
+
+
+def _on_cluster(store: Store) -> str:
+    return f" ON CLUSTER {identifier(store.cluster)}" if store.cluster else ""
 
 
 def _run(client: Client, store: Store, step: Step) -> None:
     for statement in step.statements:
-        client.command(statement)
+        client.command(statement, settings=cluster.ddl(store))
         if same := _the_same_again(statement):
-            client.command(same)
+            client.command(same, settings=cluster.ddl(store))
     if step.script is None:
         return
     client.command(
@@ -377,7 +410,8 @@ def _run(client: Client, store: Store, step: Step) -> None:
             "checksum": step.script.checksum,
             "by": holder(),
         },
-        settings={"async_insert": 0, "insert_deduplication_token": uuid.uuid4().hex},
+        settings={"async_insert": 0, "insert_deduplication_token": uuid.uuid4().hex}
+        | (dict(cluster.QUORUM) if store.cluster else {}),
     )
 
 
@@ -436,17 +470,19 @@ def _make_lock(client: Client, store: Store) -> str:
     """Make a table of our own; names of locks are in the order of the server's clock."""
     ((now,),) = client.query("SELECT toUnixTimestamp64Milli(now64(3))").result_rows
     name = f"{PREFIX}{now:013}_{uuid.uuid4().hex}"
-    client.command(f"CREATE TABLE {_lock_of(store, name)} (x UInt8) ENGINE = Memory COMMENT {literal(holder())}")
+    client.command(
+        f"CREATE TABLE {_lock_of(store, name)} (x UInt8) ENGINE = Memory COMMENT {literal(holder())}",
+        settings=cluster.ddl(store),
+    )
     return name
 
 
 def _drop_lock(client: Client, store: Store, name: str) -> None:
-    client.command(f"DROP TABLE IF EXISTS {_lock_of(store, name)}")
+    client.command(f"DROP TABLE IF EXISTS {_lock_of(store, name)}", settings=cluster.ddl(store))
 
 
 def _lock_of(store: Store, name: str) -> str:
-    cluster = f" ON CLUSTER {identifier(store.cluster)}" if store.cluster else ""
-    return f"{identifier(store.database)}.`{name}`{cluster}"
+    return f"{identifier(store.database)}.`{name}`{_on_cluster(store)}"
 
 
 def _until_none(client: Client, store: Store, deadline: float) -> None:

@@ -38,12 +38,19 @@ class Kafka:
 
 @dataclass(frozen=True)
 class Store:
-    """The ClickHouse of all parts: `http://user:password@host:8123`, `https://…`, or `chdb:///path` (embedded)."""
+    """The ClickHouse of all parts: `http://user:password@host:8123`, `https://…`, or `chdb:///path` (embedded).
+
+    `shards`: of a `cluster` with several shards the address of each, in their order: a partition's rows always go to
+    the same. Raw rows, windows and traces move to the volume `cold` of `storage_policy` after `cold_after_days`.
+    """
 
     dsn: str = field(default="http://127.0.0.1:8123", metadata=SECRET)
     database: str = "warpmeter"
     cluster: str = ""
+    shards: tuple[str, ...] = field(default=(), metadata=SECRET)
     insert_quorum: bool = False
+    storage_policy: str = ""
+    cold_after_days: int = 0
     raw_ttl_days: int = 14
     minute_ttl_days: int = 90
     hour_ttl_days: int = 1095
