@@ -356,22 +356,17 @@ class Web:
         return bool(self.tokens or self.proxies)
 
 
-@dataclass(frozen=True)
-class Target:
-    """Where reports, and alerts, go. `kind`: folder, mail, slack or webhook; a secret may stand in a file of its own.
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """How something is sent. A secret may stand in a file of its own; one attempt takes at most `timeout_s`.
 
-    folder: `url` is a folder of this machine or any URL that fsspec knows, with its `options`. mail: `host`, `port` (0:
-    that of `tls`), `username` and `password`, `sender`, `to`. slack: the incoming webhook's `url`. webhook: `url`,
-    `headers`, `token` (sent as a bearer's), `secret` (the JSON is signed with it). `ca_file`: whom to believe instead
-    of the machine's authorities. `attach`: endings of the files that a mail or webhook carries, at most `attach_bytes`
-    together; ["*"] all of them. One attempt takes at most `timeout_s`.
+    mail: `host`, `port` (0: that of `tls`), `username` and `password`, `sender`, `to`. slack: the incoming webhook's
+    `url`. webhook: `url`, `headers`, `token` (sent as a bearer's), `secret` (the JSON is signed with it). `ca_file`:
+    whom to believe instead of the machine's authorities.
     """
 
-    name: str
-    kind: Literal["folder", "mail", "slack", "webhook"]
     url: str = field(default="", metadata=PATH, repr=False)
     url_file: Path | None = None
-    options: Mapping[str, str] = field(default_factory=dict, metadata=SECRET, repr=False)
     host: str = ""
     port: int = 0
     tls: Literal["starttls", "tls", "none"] = "starttls"
@@ -386,9 +381,22 @@ class Target:
     secret: str = field(default="", metadata=SECRET, repr=False)
     secret_file: Path | None = None
     ca_file: Path | None = None
+    timeout_s: float = 30.0
+
+
+@dataclass(frozen=True)
+class Target(Way):
+    """Where reports, and alerts, go. `kind`: folder, mail, slack or webhook.
+
+    folder: `url` is a folder of this machine or any URL that fsspec knows, with its `options`. `attach`: endings of the
+    files that a mail or webhook carries, at most `attach_bytes` together; ["*"] all of them.
+    """
+
+    name: str
+    kind: Literal["folder", "mail", "slack", "webhook"]
+    options: Mapping[str, str] = field(default_factory=dict, metadata=SECRET, repr=False)
     attach: tuple[str, ...] = (".csv",)
     attach_bytes: int = 8 << 20
-    timeout_s: float = 30.0
 
     def attaches(self, name: str) -> bool:
         """Whether a file of that name goes along."""
@@ -396,14 +404,14 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Receiver:
-    """Who is told of alerts. `kind`: webhook, slack, mail, or alertmanager (`url` is Alertmanager's own address).
+class Receiver(Way):
+    """Who is told of alerts. `kind`: webhook, slack, mail, or alertmanager (`url` is Alertmanager's own address, and it
+    takes `username` and `password`, too).
 
     `routes`: which alerts, any of them: each is a table of matchers as a silence has them, all of which must fit
     (`rule`, `severity` or a label, and its value, or `~` and an expression); without routes all alerts.
     `send_resolved`: it is told of the end, too, of what it was told. What goes on is told again each `repeat_s`, 0:
-    after 4 hours, and after a minute to Alertmanager, which else takes it for resolved. The rest is as in
-    [[reports.targets]]; Alertmanager takes `username` and `password`, too.
+    after 4 hours, and after a minute to Alertmanager, which else takes it for resolved.
     """
 
     name: str
@@ -411,23 +419,6 @@ class Receiver:
     routes: tuple[Mapping[str, str], ...] = ()
     send_resolved: bool = True
     repeat_s: float = 0.0
-    url: str = field(default="", metadata=PATH, repr=False)
-    url_file: Path | None = None
-    host: str = ""
-    port: int = 0
-    tls: Literal["starttls", "tls", "none"] = "starttls"
-    username: str = ""
-    password: str = field(default="", metadata=SECRET, repr=False)
-    password_file: Path | None = None
-    sender: str = ""
-    to: tuple[str, ...] = ()
-    headers: Mapping[str, str] = field(default_factory=dict, metadata=SECRET, repr=False)
-    token: str = field(default="", metadata=SECRET, repr=False)
-    token_file: Path | None = None
-    secret: str = field(default="", metadata=SECRET, repr=False)
-    secret_file: Path | None = None
-    ca_file: Path | None = None
-    timeout_s: float = 30.0
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,16 @@
 
 import base64
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Final
 
 from warpmeter.alerts.words import MATCHERS, unmatchable
 from warpmeter.sending.checking import objection as target_problem
 from warpmeter.sending.secrets import read
-from warpmeter.settings import Receiver, Target
+from warpmeter.settings import Receiver, Target, Way
 
 ALERTMANAGER: Final = "/api/v2/alerts"
-SHARED: Final = (
-    "name", "url", "url_file", "host", "port", "tls", "username", "password", "password_file", "sender", "to",
-    "headers", "token", "token_file", "secret", "secret_file", "ca_file", "timeout_s",
-)  # fmt: skip
+SHARED: Final = ("name", *(each.name for each in fields(Way)))
 """What a receiver has of a target."""
 OWN: Final = ("username", "password", "password_file")
 """What Alertmanager takes and other webhooks do not."""
