@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 WORKER := popen//python=$(BIN)/pytest-worker
 FILES := --dist loadfile --no-loadscope-reorder
 
-.PHONY: up demo test test-rest fuzz check crash bench proto docs clean
+.PHONY: up demo test test-rest fuzz check crash bench proto docs site sbom clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -54,11 +54,18 @@ bench: $(STAMP)  ## every benchmark, one table each
 proto: $(STAMP)  ## make the generated code from the .proto files
 	@$(BIN)/python schemas/generate.py
 
-docs: $(STAMP)  ## make docs/metrics.md, docs/sql.md and docs/analysis.schema.json from the code
+docs: $(STAMP)  ## make the pages of the documentation that come from the code
 	@$(BIN)/python -m warpmeter.schemas.document
 	@$(BIN)/python -m warpmeter.dictionary
 	@$(BIN)/python -m warpmeter.analysis.schema
 	@$(BIN)/python -m warpmeter.cookbook.document
+	@$(BIN)/python -m warpmeter.cli.documents
+
+site: $(STAMP)  ## the documentation as a site, in build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
+sbom: $(STAMP)  ## what each extra installs, with licences and known holes, in build/sbom
+	@$(BIN)/python -m tests.supply
 
 clean:  ## remove the environment
 	rm -rf $(VENV)
