@@ -60,6 +60,7 @@ docs: $(STAMP)  ## make the pages of the documentation that come from the code
 	@$(BIN)/python -m warpmeter.analysis.schema
 	@$(BIN)/python -m warpmeter.cookbook.document
 	@$(BIN)/python -m warpmeter.cli.documents
+	@$(BIN)/python -m deploy.grafana.source
 
 site: $(STAMP)  ## the documentation as a site, in build/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict

@@ -5,7 +5,7 @@ Planted: an hour, two hosts with two GPUs each; ada's job has those of gpu-01, a
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -52,90 +52,6 @@ def planted(shared_tables: Client) -> Client:
     land(shared_tables, "host-samples", hosts)
     land(shared_tables, "job-events", events)
     return shared_tables
-
-
-# --- Grafana ------------------------------------------------------------------------------------------------------
-
-
-def arguments(text: str, at: int) -> tuple[list[str], int]:
-    """The arguments of a call whose parenthesis opens at `at`, and where it ends."""
-    depth, found, begin = 0, [], at + 1
-    for place in range(at, len(text)):
-        depth += {"(": 1, ")": -1}.get(text[place], 0)
-        if depth == 0 or (depth == 1 and text[place] == ","):
-            found.append(text[begin:place].strip())
-            begin = place + 1
-        if depth == 0:
-            return found, place + 1
-    raise AssertionError(f"no end: {text[at:]}")
-
-
-FROM: Final = f"toDateTime({int(START)})"
-TO: Final = f"toDateTime({int(START) + 3600})"
-MACROS: Final[Mapping[str, Callable[..., str]]] = {
-    "timeFilter": lambda column: f"{column} >= {FROM} AND {column} <= {TO}",
-    "timeInterval": lambda column: f"toStartOfInterval(toDateTime({column}), INTERVAL 3600 second)",
-}
-
-
-def grafana(sql: str, chosen: Mapping[str, list[str]]) -> str:
-    """As the plugin sends it: `chosen` values of variables, all where there are none."""
-    while found := re.search(r"\$__conditionalAll(?=\()", sql):
-        (condition, variable), end = arguments(sql, found.end())
-        kept = condition if variable.removeprefix("$") in chosen else "1=1"
-        sql = f"{sql[: found.start()]}{kept}{sql[end:]}"
-    sql = re.sub(r"\$\{(\w+):singlequote\}", lambda use: ", ".join(f"'{value}'" for value in chosen[use[1]]), sql)
-    sql = sql.replace("$__fromTime", FROM).replace("$__toTime", TO)
-    while found := re.search(r"\$__(\w+)(?=\()", sql):
-        given, end = arguments(sql, found.end())
-        sql = f"{sql[: found.start()]}{MACROS[found[1]](*given)}{sql[end:]}"
-    assert "$" not in sql, sql
-    return sql
-
-
-DASHBOARD: Final = json.loads((BI / "grafana" / "fleet.json").read_text())
-VARIABLES: Final = {each["name"]: each["query"] for each in DASHBOARD["templating"]["list"]}
-PANELS: Final = {each["title"]: each["targets"][0]["rawSql"] for each in DASHBOARD["panels"]}
-
-
-def test_variables_of_grafana_list_what_was_there(planted: Client) -> None:
-    def listed(name: str, **chosen: list[str]) -> list[tuple[Any, ...]]:
-        return ask(planted, grafana(VARIABLES[name], chosen))
-
-    assert set(VARIABLES) == {"host", "gpu", "user", "job"}
-    assert listed("host") == [("gpu-01",), ("gpu-02",)]
-    assert listed("gpu", host=["gpu-02"]) == [("gpu-02-0", "gpu-02 GPU 0"), ("gpu-02-1", "gpu-02 GPU 1")]
-    assert len(listed("gpu")) == 4
-    assert listed("user") == [("ada",), ("bob",)]
-    assert listed("job", user=["ada"]) == [("4711", "train (4711)")]
-    assert len(listed("job")) == 2
-
-
-def test_panels_of_grafana_show_the_planted_hour(planted: Client) -> None:
-    hour = NOON.replace(tzinfo=None)
-
-    def shown(title: str, **chosen: list[str]) -> list[tuple[Any, ...]]:
-        rows = ask(planted, grafana(PANELS[title], chosen))
-        return [
-            tuple(each.replace(tzinfo=None) if isinstance(each, datetime) else each for each in one) for one in rows
-        ]
-
-    assert shown("GPU utilisation of the fleet") == [(hour, pytest.approx(0.4), None)]
-    assert shown("GPU utilisation by host", host=["gpu-01"]) == [(hour, "gpu-01", pytest.approx(0.8))]
-    assert shown("GPU hours by user") == [(hour, "ada", 2.0), (hour, "bob", 2.0)]
-    assert shown("GPU hours by user", job=["4712"], user=["bob"]) == [(hour, "bob", 2.0)]
-    assert shown("Temperature of the chosen GPUs", gpu=["gpu-01-1"]) == [(hour, "gpu-01 GPU 1", 61)]
-    looked = shown("GPUs that somebody must look at")
-    assert [one[:4] for one in looked] == [(host, gpu, "H200", "gone") for host in JOBS for gpu in (0, 1)]
-    for annotation in DASHBOARD["annotations"]["list"]:
-        assert ask(planted, grafana(annotation["target"]["rawSql"], {})) == []
-
-
-def test_grafana_knows_its_source() -> None:
-    source = yaml.safe_load((BI / "grafana" / "provisioning" / "datasources" / "warpmeter.yaml").read_text())
-    (found,) = source["datasources"]
-    asked = [each["datasource"] for each in (*DASHBOARD["panels"], *DASHBOARD["templating"]["list"])]
-    assert all(each == {"type": found["type"], "uid": found["uid"]} for each in asked)
 
 
 # --- Superset -----------------------------------------------------------------------------------------------------
