@@ -36,6 +36,7 @@ MASK: Final = "********"
 IN_FILE: Final = "_FILE"
 """Ends the name of a variable that names the file which holds the value."""
 HOST: Final = re.compile(r"^(https?://[^/]*)/.*", re.DOTALL)
+IN_QUERY: Final = re.compile(r"((?:password|passwd|token|secret|key)=)[^&\s]+", re.IGNORECASE)
 GROUP: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 """It names a file of the ledger, too."""
 ENDPOINT: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -174,8 +175,11 @@ def _is_json(value: Any) -> bool:
 
 
 def masked_url(url: str) -> str:
-    """A URL with its password masked."""
-    return re.sub(r"(://[^/@]*?:)[^/@]+@", rf"\1{MASK}@", url)
+    """A URL with its password masked, and what its query calls a password, token or key.
+
+    A password that is not encoded may hold `/` and `@`: all up to the last `@` is taken for it.
+    """
+    return IN_QUERY.sub(rf"\1{MASK}", re.sub(r"(://[^/@:]*:)\S+@", rf"\1{MASK}@", url))
 
 
 def _masked(part: Any) -> dict[str, Any]:
@@ -186,7 +190,7 @@ def _masked_value(field: dataclasses.Field[Any], value: Any) -> Any:
     if isinstance(value, tuple) and any(map(_has_secrets, value)):
         return [_masked(each) for each in value]
     if not field.metadata.get("secret") or not value:
-        return value
+        return masked_url(value) if isinstance(value, str) and "://" in value else value
     if field.metadata["secret"] == "path" and isinstance(value, str):
         return HOST.sub(rf"\1/{MASK}", masked_url(value))
     if isinstance(value, str) and "://" in value:
@@ -355,8 +359,22 @@ def _refuse_ports(settings: Settings) -> None:
                 raise ConfigError(f"{table}.{key} = {port} is no port: they go to 65535")
 
 
+def _refuse_dsn(dsn: str) -> None:
+    """Its password must not be taken for a port or a path: errors of those would show it."""
+    try:
+        fine = urlsplit(dsn).port != 0
+    except ValueError:  # no port
+        fine = False
+    if not fine:
+        raise ConfigError(
+            f"store.dsn {masked_url(dsn)!r} is no address: port and name must be in order, and in user and password "
+            "each of / ? # @ : [ ] % written as %2F %3F %23 %40 %3A %5B %5D %25"
+        )
+
+
 def _refuse_impossible(settings: Settings) -> None:
     ingest = settings.ingest
+    _refuse_dsn(settings.store.dsn)
     for where, seconds in _durations(settings):
         _refuse_duration(where, seconds)
     _refuse_scrapes(settings.agent.scrape)

@@ -6,6 +6,7 @@ the validation library.
 
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import BinaryIO, Final
 
 from warpmeter.settings import Settings
 
+_SETTING: Final = re.compile("WARPMETER_[A-Z]+__")
 _GUARD: Final = """import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, int(sys.argv[1]))  # PR_SET_PDEATHSIG, which outlives exec
 if os.getppid() == int(sys.argv[2]):
@@ -67,7 +69,7 @@ def spawn(
     """Start a part of warpmeter as a `child` and hand it the settings."""
     descriptor = _memory_file(settings)
     try:
-        return child(command(module, descriptor, arguments), log, (descriptor,))
+        return child(command(module, descriptor, arguments), log, (descriptor,), _environment())
     finally:
         os.close(descriptor)
 
@@ -77,7 +79,12 @@ def become(module: str, settings: Settings, arguments: Sequence[str] = ()) -> No
     line = command(module, _memory_file(settings), arguments)
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execv(line[0], line)
+    os.execve(line[0], line, _environment())
+
+
+def _environment() -> dict[str, str]:
+    """Ours without the settings in it: a part has them already, and /proc shows what it was started with."""
+    return {name: value for name, value in os.environ.items() if not _SETTING.match(name)}
 
 
 def received(arguments: Sequence[str]) -> tuple[Settings, list[str]]:

@@ -33,7 +33,7 @@ class Kafka:
     partitions: int | None = None
     replication_factor: int = -1
     options: Mapping[str, str] = field(default_factory=dict, metadata=SECRET)
-    schema_registry_url: str = ""
+    schema_registry_url: str = field(default="", metadata=SECRET)
 
 
 @dataclass(frozen=True)
