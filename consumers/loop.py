@@ -172,7 +172,7 @@ class Loop:
     def _handle(self, event: Message) -> None:
         error = event.error()
         if is_fatal(error):
-            self._health.halt = f"the Kafka client cannot go on: {error}"
+            self._health.halt = f"the Kafka client cannot go on: {self._ports.tool.refused(error, event.topic())}"
         elif is_out_of_range(error):
             self._astray.add([Partition(event.topic(), event.partition())])
         else:

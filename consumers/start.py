@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from confluent_kafka import KafkaError
+
+from warpmeter import bus
 from warpmeter.consumers.ledger import Declared, Entry, Foreign, Settled
 from warpmeter.consumers.span import Partition
 from warpmeter.settings import Settings
@@ -32,14 +35,23 @@ class Tool:
     group: str = "GROUP"
     secured: bool = False
     ledger: Path | None = None
+    login: str = "this principal"
 
     @classmethod
     def of(cls, settings: Settings) -> "Tool":
         """The one for these settings."""
-        protocol = settings.kafka.options.get("security.protocol", "plaintext").lower()
         folder, group = settings.ingest.ledger_dir, settings.ingest.group
         ledger = None if folder is None else folder / f"ledger-{group}.json"
-        return cls(settings.kafka.bootstrap_servers, group, protocol != "plaintext", ledger)
+        servers, login = settings.kafka.bootstrap_servers, bus.login(settings.kafka)
+        return cls(servers, group, bus.secured(settings.kafka), ledger, login)
+
+    def refused(self, error: object, topic: str | None) -> str:
+        """What an error of the broker says to a person."""
+        if not isinstance(error, KafkaError) or error.code() not in bus.FORBIDDEN:
+            return str(error)
+        grouped = error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+        right = f"group {self.group}" if grouped else f"topic {topic}"
+        return bus.withheld(self.bootstrap_servers, self.login, f"Read on {right}")
 
     def to_set(self, offsets: Sequence[tuple[Partition, int]]) -> str:
         """The command that sets the group's offset of each partition, to be pasted into a shell."""

@@ -30,6 +30,7 @@ TIMEOUT_S: Final = 5.0
 PATIENCE_S: Final = 5
 METRICS_S: Final = 2.0
 SLOW_S: Final = 2.0
+DESCRIBE: Final = "Describe on the topics"
 NOTHING: Final[Mapping[Partition, int]] = {}
 
 
@@ -78,7 +79,8 @@ def described(admin: AdminClient, topics: Sequence[str]) -> tuple[dict[str, str]
         try:
             topic = future.result()
         except KafkaException as error:
-            if error.args[0].code() < 0:  # the client's own: the broker did not answer
+            code = error.args[0].code()
+            if code < 0 or code in bus.FORBIDDEN:  # below 0 is the client's own: the broker did not answer
                 raise
             continue
         ids[name] = uuid_of(topic.topic_id)
@@ -102,7 +104,7 @@ def standing(settings: Settings, problems: list[str]) -> tuple[list[Mapping[str,
         begins = offsets(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         ends = offsets(admin, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
     except KafkaException as error:
-        problems.append(f"broker: {bus.said(error, settings.kafka)}")
+        problems.append(f"broker: {bus.said(error, settings.kafka, right=DESCRIBE)}")
         return [], {}
     if not ids:
         problems.append("none of the topics is there: run `warpmeter topics --create`")
@@ -158,7 +160,7 @@ def refusals(settings: Settings) -> Sequence[Wrong] | str:
         ids, partitions = described(bus.admin(settings.kafka), list(topics))
         entries = records(settings)
     except (KafkaException, LedgerError) as error:
-        return bus.said(error, settings.kafka) if isinstance(error, KafkaException) else str(error)
+        return _said(error, settings)
     landed = _landed(settings, topics, ids)
     if isinstance(landed, str):
         return landed
@@ -237,7 +239,7 @@ def busy(settings: Settings) -> str | None:
     except KafkaException as error:
         if not _anything_landed(settings):
             return None
-        raise LedgerError(bus.said(error, settings.kafka)) from error
+        raise LedgerError(_said(error, settings)) from error
     if not count:
         return None
     return (
@@ -343,9 +345,23 @@ def records(settings: Settings) -> Mapping[Partition, Entry]:
     try:
         _, partitions = described(bus.admin(settings.kafka), list(subscribed(settings)))
     except KafkaException as error:
-        raise LedgerError(bus.said(error, settings.kafka)) from error
+        raise LedgerError(_said(error, settings)) from error
     with closing(bus.consumer(settings.kafka, settings.ingest.group, {"log_level": 0})) as asking:
-        return bus.patiently(lambda: _recalled(KafkaLedger(asking), partitions)) if partitions else {}
+        try:
+            return bus.patiently(lambda: _recalled(KafkaLedger(asking), partitions)) if partitions else {}
+        except LedgerError as error:
+            cause = error.__cause__
+            if isinstance(cause, KafkaException) and cause.args[0].code() in bus.FORBIDDEN:
+                raise LedgerError(_said(cause, settings)) from error
+            raise
+
+
+def _said(error: KafkaException | LedgerError, settings: Settings) -> str:
+    if isinstance(error, LedgerError):
+        return str(error)
+    grouped = error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+    right = f"Describe on group {settings.ingest.group}" if grouped else DESCRIBE
+    return bus.said(error, settings.kafka, right=right)
 
 
 def _recalled(ledger: KafkaLedger, partitions: Sequence[Partition]) -> Mapping[Partition, Entry]:

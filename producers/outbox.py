@@ -226,7 +226,8 @@ class Outbox:
         """Once for each topic and error: a topic that may not be written fails at every tick."""
         if (topic, error.name()) not in self._warned:
             self._warned.add((topic, error.name()))
-            self._log.error(event, topic=topic, error=str(error))
+            right = f"Write on topic {self._prefix}{topic}"
+            self._log.error(event, topic=topic, error=bus.refusal(error, self._settings.kafka, right))
 
 
 def _envelope(topic: str, message: Message) -> Envelope:

@@ -10,7 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPar
 from google.protobuf.message import Message
 
 from warpmeter import bus
-from warpmeter.captures.reading import BATCH, TIMEOUT_S, ReadingError, checked, rows
+from warpmeter.captures.reading import BATCH, TIMEOUT_S, Asked, ReadingError, checked, rows
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Kafka, Scheduler
 
@@ -25,6 +25,7 @@ class Requests:
 
     def __init__(self, kafka: Kafka, scheduler: Scheduler) -> None:
         self._topic = REQUESTS.full_name(kafka.topic_prefix)
+        self._asked = Asked(kafka, self._topic, f"Read on group {scheduler.group}")
         session_ms = int(scheduler.session_timeout_s * 1000)
         extra: bus.Options = {
             # Not the cooperative one: where a member leaves, the embedded broker never completes its second step.
@@ -63,7 +64,7 @@ class Requests:
 
     def read(self, wait_s: float = 0.0) -> list[Message]:
         """Requests that have come. Also what keeps this process in its group: call it often. Raises ReadingError."""
-        messages = list(checked(self._consumer.consume(BATCH, wait_s)))
+        messages = list(checked(self._consumer.consume(BATCH, wait_s), self._asked))
         self._next = max([self._next, *((message.offset() or 0) + 1 for message in messages)])
         found = list(rows(messages, REQUESTS.name, "scheduler"))
         if self._kept is not None:
@@ -76,7 +77,9 @@ class Requests:
         try:
             low, high = bus.patiently(lambda: self._consumer.get_watermark_offsets(place, timeout=TIMEOUT_S))
         except KafkaException as error:
-            raise ReadingError(f"the end of {self._topic} cannot be told: {error.args[0].str()}") from error
+            raise ReadingError(
+                f"the end of {self._topic} cannot be told: {self._asked.refusal(error.args[0])}"
+            ) from error
         while self.held and low < high and self._next < high:
             self.read(0.1)
         found, self._kept = self._kept or [], None

@@ -21,6 +21,8 @@ from warpmeter.settings import Agent, Kafka
 from warpmeter.wire import unpack
 
 TOPIC: Final = TOPICS["capture-commands"]
+GROUP: Final = "warpmeter-agent"
+"""librdkafka wants a name; nothing joins it or commits to it."""
 LOOK_BACK_S: Final = 300.0
 TIMEOUT_S: Final = 5.0
 AGAIN_S: Final = 5.0
@@ -99,6 +101,9 @@ class Commands:
             return None
         self._ask_often(str(known.cluster_id))
         topic = known.topics[self._name]
+        if topic.error is not None and topic.error.code() in bus.FORBIDDEN:
+            self.why = bus.forbidden(self._kafka, f"Read on topic {self._name}")
+            return None
         if topic.error is not None or not topic.partitions:
             self.why = f"there is no topic {self._name}: `warpmeter topics --create` makes it"
             return None
@@ -106,7 +111,7 @@ class Commands:
 
     def _opened(self) -> Consumer:
         waits: bus.Options = {"fetch.wait.max.ms": round(self._wait_s * 1000)}
-        asked = bus.options(self._kafka, bus.CONSUMER, {"group.id": "warpmeter-agent"}, OPTIONS, waits)
+        asked = bus.options(self._kafka, bus.CONSUMER, {"group.id": GROUP}, OPTIONS, waits)
         return Consumer(asked, error_cb=self._complain)
 
     def _ask_often(self, cluster_id: str) -> None:
@@ -123,7 +128,7 @@ class Commands:
             offset = found.offset if found.offset >= 0 else OFFSET_END
             self._consumer.assign([TopicPartition(self._name, partition, offset)])
         except KafkaException as error:
-            self.why = bus.said(error, self._kafka, self._complaint)
+            self.why = bus.said(error, self._kafka, self._complaint, f"Read on topic {self._name}")
             return False
         self.why, self._fresh = "", False
         return True
@@ -138,7 +143,9 @@ class Commands:
         elif error.code() in bus.AWAY:
             self.why = f"Kafka at {self._kafka.bootstrap_servers}: {error.str()}"
         else:
-            logger.warning("cannot read commands", why=error.str())
+            grouped = error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+            right = f"Describe on group {GROUP}" if grouped else f"Read on topic {self._name}"
+            logger.warning("cannot read commands", why=bus.refusal(error, self._kafka, right))
 
     def _read(self, message: KafkaMessage) -> None:
         self.why = ""

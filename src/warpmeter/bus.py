@@ -107,9 +107,60 @@ _MOVING: Final = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEAD
 PATIENCE_S: Final = 10.0
 
 
-def said(error: KafkaException, kafka: Kafka, complaint: str = "") -> str:
-    """What a broker's error says to a person, with what to do; `complaint` is what the client said meanwhile."""
-    if error.args[0].code() not in AWAY:
+FORBIDDEN: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+
+
+def secured(kafka: Kafka) -> bool:
+    """The broker wants a login, or TLS."""
+    return kafka.options.get("security.protocol", "plaintext").lower() != "plaintext"
+
+
+def login(kafka: Kafka) -> str:
+    """Who we are to the broker, as far as our options tell: never more than a name."""
+    options = kafka.options
+    if name := options.get("sasl.username"):
+        return f"User:{name}"
+    if name := options.get("sasl.oauthbearer.client.id"):
+        return f"the OAuth client {name}"
+    certificate = options.get("ssl.certificate.location") or options.get("ssl.keystore.location")
+    return f"the owner of the certificate {certificate}" if certificate else "User:ANONYMOUS"
+
+
+def forbidden(kafka: Kafka, right: str) -> str:
+    """That the broker withholds `right`, e.g. `Write on topic warpmeter.gpu-samples`, from us, and what to do."""
+    return withheld(kafka.bootstrap_servers, login(kafka), right)
+
+
+def withheld(servers: str, who: str, right: str) -> str:
+    """The same, where server and login are known otherwise."""
+    return (
+        f"Kafka at {servers} refuses {who} the right {right}; `warpmeter acls` lists what "
+        "each component needs, and grants it with --principal and --create"
+    )
+
+
+def refusal(error: KafkaError, kafka: Kafka, right: str) -> str:
+    """What an error about a topic or group says to a person: `right`, where it is that which lacks."""
+    return forbidden(kafka, right) if error.code() in FORBIDDEN else str(error.str())
+
+
+def said(error: KafkaException, kafka: Kafka, complaint: str = "", right: str = "") -> str:
+    """What a broker's error says to a person, with what to do.
+
+    `complaint` is what the client said meanwhile, `right` that which was made use of.
+    """
+    code = error.args[0].code()
+    if code in FORBIDDEN:
+        kind = next(name for name, value in vars(KafkaError).items() if value == code and name.endswith("_FAILED"))
+        return forbidden(kafka, right or f"that it needs ({kind.removesuffix('_AUTHORIZATION_FAILED').lower()})")
+    if code not in AWAY:
         return f"Kafka at {kafka.bootstrap_servers}: {error.args[0].str()}"
     return (
         f"cannot reach Kafka at {kafka.bootstrap_servers}{': ' + complaint if complaint else ''}; "

@@ -234,10 +234,17 @@ class _Reader:
             elif error.code() == KafkaError._PARTITION_EOF:
                 ends.add(message.partition() or 0)
             elif not error.retriable():
-                raise TailError(f"cannot read {self._name}: {error.str()}")
+                raise TailError(f"cannot read {self._name}: {self._refusal(error)}")
+
+    def _refusal(self, error: KafkaError) -> str:
+        of_group = error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+        right = f"Describe on group {GROUP}" if of_group else f"Read on topic {self._name}"
+        return bus.refusal(error, self._kafka, right)
 
     def _found_partitions(self) -> list[int]:
         found = self._consumer.list_topics(self._name, timeout=TIMEOUT_S).topics[self._name]
+        if found.error is not None and found.error.code() in bus.FORBIDDEN:
+            raise TailError(bus.forbidden(self._kafka, f"Read on topic {self._name}"))
         if found.error is not None or not found.partitions:
             raise TailError(
                 f"there is no topic {self._name} at {self._kafka.bootstrap_servers}, or it may not be read; "
@@ -261,7 +268,7 @@ class _Reader:
             yield
         except KafkaException as error:
             told = [each.str() for each in self._complaints if each.code() != KafkaError._ALL_BROKERS_DOWN]
-            why = bus.said(error, self._kafka, told[-1] if told else "")
+            why = bus.said(error, self._kafka, told[-1] if told else "", f"Read on topic {self._name}")
             raise TailError(f"cannot read {self._name}: {why}") from error
 
 

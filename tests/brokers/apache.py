@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -94,6 +95,12 @@ class KafkaCluster:
 
     name = "kafka"
     keeps_commit_metadata = True
+    jvm: tuple[str, ...] = ()
+    """Options of Java beside those of all nodes."""
+    storage: tuple[str, ...] = ()
+    """What its storage is formatted with, beside an id."""
+    client: Mapping[str, str] = {}
+    """librdkafka's options for who may do all."""
 
     def __init__(self, folder: Path, size: int = 1) -> None:
         """Format and start `size` nodes under `folder` and wait; raises KafkaMissingError or RuntimeError."""
@@ -109,7 +116,7 @@ class KafkaCluster:
                 self._launch(i)
             for i in range(size):
                 self.wait_ready(i)
-            _wait_members(self.bootstrap_servers, size)
+            self._wait_members(size)
         except BaseException:
             self.close()
             raise
@@ -123,6 +130,10 @@ class KafkaCluster:
     def bootstrap_servers(self) -> str:
         """The `bootstrap.servers` of a client: all nodes."""
         return ",".join(node.address for node in self.nodes)
+
+    def properties(self, node: Node) -> dict[str, object]:
+        """The configuration of one node."""
+        return node_properties(node, self.nodes)
 
     def kill(self, i: int) -> None:
         """SIGKILL: its unflushed log pages stay in the page cache, as after a crash of the process."""
@@ -167,16 +178,31 @@ class KafkaCluster:
         while time.monotonic() < deadline:
             if process is None or process.poll() is not None:
                 raise RuntimeError(f"Kafka node {node.id} ended while starting:\n{tail(node.log)}")
-            if _listens(node.port) and node.id in _members(node.address):
+            if _listens(node.port) and node.id in self._members(node.address):
                 return
             time.sleep(0.05)
         raise RuntimeError(f"Kafka node {node.id} is not ready after {timeout_s:g} s:\n{tail(node.log)}")
 
+    def _members(self, bootstrap_servers: str) -> set[int]:
+        """The ids of the brokers that are members, as one of them says; empty while it does not answer."""
+        options: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap_servers, "log_level": 0}
+        try:
+            return set(AdminClient(options | dict(self.client)).list_topics(timeout=5).brokers)
+        except KafkaException:
+            return set()
+
+    def _wait_members(self, count: int, timeout_s: float = READY_TIMEOUT_S) -> None:
+        deadline = time.monotonic() + timeout_s
+        while len(self._members(self.bootstrap_servers)) < count:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"fewer than {count} Kafka nodes found each other in {timeout_s:g} s")
+            time.sleep(0.05)
+
     def _format(self, node: Node, cluster_id: str) -> None:
         node.folder.mkdir(parents=True)
-        lines = [f"{key}={value}\n" for key, value in node_properties(node, self.nodes).items()]
+        lines = [f"{key}={value}\n" for key, value in self.properties(node).items()]
         node.properties_file.write_text("".join(lines))
-        tool = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(node.properties_file)]
+        tool = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(node.properties_file), *self.storage]
         done = subprocess.run(self._line(*tool), capture_output=True, text=True, timeout=120, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"Kafka's storage could not be formatted: {done.stdout}{done.stderr}")
@@ -186,7 +212,7 @@ class KafkaCluster:
         self._processes[i] = spawn(self._line("kafka.Kafka", str(node.properties_file)), node.log)
 
     def _line(self, *arguments: str) -> list[str]:
-        return [self._java, *JVM, "-cp", f"{self._jars}/*", *arguments]
+        return [self._java, *JVM, *self.jvm, "-cp", f"{self._jars}/*", *arguments]
 
     def _signal(self, i: int, number: signal.Signals) -> None:
         process = self._processes[i]
@@ -216,19 +242,3 @@ def _listens(port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _members(bootstrap_servers: str) -> set[int]:
-    """The ids of the brokers that are members, as one of them says; empty while it does not answer."""
-    try:
-        return set(AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0}).list_topics(timeout=5).brokers)
-    except KafkaException:
-        return set()
-
-
-def _wait_members(bootstrap_servers: str, count: int, timeout_s: float = READY_TIMEOUT_S) -> None:
-    deadline = time.monotonic() + timeout_s
-    while len(_members(bootstrap_servers)) < count:
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"fewer than {count} Kafka nodes found each other in {timeout_s:g} s")
-        time.sleep(0.05)

@@ -22,7 +22,7 @@ def test_a_broker_that_is_away_is_named_with_what_to_do_whatever_the_client_call
     away = KafkaException(KafkaError(KafkaError._TIMED_OUT, "Failed while waiting for controller"))
     said = bus.said(away, Kafka("k:1"))
     assert said.startswith("cannot reach Kafka at k:1; is it up, and is kafka.bootstrap_servers")
-    other = KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED, "no"))
+    other = KafkaException(KafkaError(KafkaError.INVALID_GROUP_ID, "no"))
     assert bus.said(other, Kafka("k:1")) == "Kafka at k:1: no"
 
 
@@ -118,3 +118,15 @@ def test_the_broker_of_an_up_on_another_folder_is_refused_by_name(
 def test_who_named_a_broker_is_not_told_of_up() -> None:
     assert common.nothing_named(Settings())
     assert not common.nothing_named(Settings(kafka=Kafka("k:9092")))
+
+
+def test_a_right_that_lacks_is_named_with_who_lacks_it_and_what_to_do() -> None:
+    error = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "no"))
+    login = {"sasl.username": "agent", "sasl.password": "hidden"}
+    said = bus.said(error, Kafka("k:1", options=login), right="Write on topic warpmeter.gpu-samples")
+    assert said.startswith(
+        "Kafka at k:1 refuses User:agent the right Write on topic warpmeter.gpu-samples; `warpmeter acls`"
+    )
+    assert "hidden" not in said
+    assert "OAuth client o" in bus.said(error, Kafka("k:1", options={"sasl.oauthbearer.client.id": "o"}))
+    assert "certificate /c.pem" in bus.said(error, Kafka("k:1", options={"ssl.certificate.location": "/c.pem"}))

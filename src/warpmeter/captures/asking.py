@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Message as KafkaMessage
 from google.protobuf.message import Message
 
-from warpmeter import bus, wire
+from warpmeter import bus, log, wire
 from warpmeter.captures.wishes import Request
 from warpmeter.registry import Registry, RegistryError
 from warpmeter.schemas.topics import TOPICS, Topic
@@ -38,7 +38,7 @@ class Sender:
     """
 
     def __init__(self, kafka: Kafka, part: str, extra: Mapping[str, bus.Value] | None = None) -> None:
-        self._prefix = kafka.topic_prefix
+        self._kafka, self._prefix, self._log = kafka, kafka.topic_prefix, log.get(part)
         self._producer = bus.producer(kafka, {"linger.ms": 2, **(extra or {})}, logger=bus.logger(part))
         self._registry = Registry(kafka.schema_registry_url, kafka.topic_prefix) if kafka.schema_registry_url else None
 
@@ -48,7 +48,7 @@ class Sender:
         frame = b"" if self._registry is None else self._registry.frame(topic)
         name = topic.full_name(self._prefix)
         self._producer.produce(
-            name, frame + sent.value, sent.key, headers=list(sent.headers), on_delivery=delivered or _nothing
+            name, frame + sent.value, sent.key, headers=list(sent.headers), on_delivery=delivered or self._note
         )
         self._producer.poll(0)
 
@@ -60,16 +60,17 @@ class Sender:
         """Whether the broker has all of it within so long."""
         return bool(self._producer.flush(within_s) == 0)
 
-
-def _nothing(_error: KafkaError | None, _message: KafkaMessage) -> None:
-    pass
+    def _note(self, error: KafkaError | None, message: KafkaMessage) -> None:
+        if error is not None:
+            why = bus.refusal(error, self._kafka, f"Write on topic {message.topic()}")
+            self._log.error("the broker did not take a message", topic=message.topic(), why=why)
 
 
 class Asker:
     """Asks for captures. What was not taken in time is dropped: nothing is begun that its asker has given up."""
 
     def __init__(self, kafka: Kafka, part: str) -> None:
-        self._where = kafka.bootstrap_servers
+        self._kafka = kafka
         self._sender = Sender(kafka, part, OPTIONS)
 
     def ask(self, asked: Request) -> None:
@@ -83,7 +84,8 @@ class Asker:
         def delivered(key: str, error: KafkaError | None, _: KafkaMessage) -> None:
             left.discard(key)
             if error is not None:
-                problems.append(error.str())
+                right = f"Write on topic {topic.full_name(self._kafka.topic_prefix)}"
+                problems.append(bus.refusal(error, self._kafka, right))
             if not left:
                 done.set()
 
@@ -97,7 +99,7 @@ class Asker:
             self._sender.poll(0.05)
         if problems or not done.is_set():
             why = problems[0] if problems else "no answer"
-            raise NotTakenError(f"Kafka at {self._where} did not take the request; is it up? ({why})")
+            raise NotTakenError(f"Kafka at {self._kafka.bootstrap_servers} did not take the request; is it up? ({why})")
 
 
 def request(action: str, by: str, capture_id: str = "", **wanted: Any) -> Request:

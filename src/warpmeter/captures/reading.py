@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -34,7 +35,7 @@ class Events:
     """
 
     def __init__(self, kafka: Kafka, part: str = "scheduler", topic: Topic = EVENTS) -> None:
-        self._part, self._topic = part, topic
+        self._kafka, self._part, self._topic = kafka, part, topic
         self._name = topic.full_name(kafka.topic_prefix)
         extra: bus.Options = {"fetch.wait.max.ms": 100, "auto.offset.reset": "earliest"}
         self._consumer = bus.consumer(kafka, GROUP, extra, bus.logger(part))
@@ -48,12 +49,15 @@ class Events:
         try:
             ends = bus.patiently(lambda: self._assign(since))
         except KafkaException as error:
-            raise ReadingError(f"{self._name} cannot be read: {error.args[0].str()}") from error
+            why = bus.refusal(error.args[0], self._kafka, f"Read on topic {self._name}")
+            raise ReadingError(f"{self._name} cannot be read: {why}") from error
         while still() and any(self._next.get(each, 0) < end for each, end in ends.items()):
             yield from self.read(0.1)
 
     def _assign(self, since: float | None) -> dict[int, int]:
         found = self._consumer.list_topics(self._name, timeout=TIMEOUT_S).topics[self._name]
+        if found.error is not None and found.error.code() in bus.FORBIDDEN:
+            raise ReadingError(bus.forbidden(self._kafka, f"Read on topic {self._name}"))
         if found.error is not None or not found.partitions:
             raise ReadingError(f"there is no topic {self._name}: `warpmeter topics --create` makes it")
         places = [TopicPartition(self._name, each) for each in found.partitions]
@@ -72,7 +76,8 @@ class Events:
         if not self._consumer.assignment():
             time.sleep(wait_s)
             return []
-        messages = list(checked(self._consumer.consume(BATCH, wait_s)))
+        asked = Asked(self._kafka, self._name, f"Describe on group {GROUP}")
+        messages = list(checked(self._consumer.consume(BATCH, wait_s), asked))
         self._next |= {message.partition() or 0: (message.offset() or 0) + 1 for message in messages}
         return list(rows(messages, self._topic.name, self._part))
 
@@ -85,7 +90,21 @@ class Events:
         self._consumer.close()
 
 
-def checked(messages: Sequence[KafkaMessage]) -> Iterator[KafkaMessage]:
+@dataclass(frozen=True)
+class Asked:
+    """What a consumer needs: to read a topic, and of its group the right `of_group`."""
+
+    kafka: Kafka
+    topic: str
+    of_group: str
+
+    def refusal(self, error: KafkaError) -> str:
+        """What an error says to a person."""
+        grouped = error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+        return bus.refusal(error, self.kafka, self.of_group if grouped else f"Read on topic {self.topic}")
+
+
+def checked(messages: Sequence[KafkaMessage], asked: Asked) -> Iterator[KafkaMessage]:
     """Messages without those that only say that a broker is away for now; raises ReadingError for the rest."""
     for message in messages:
         error = message.error()
@@ -94,7 +113,7 @@ def checked(messages: Sequence[KafkaMessage]) -> Iterator[KafkaMessage]:
         elif error.code() not in (KafkaError._PARTITION_EOF, *bus.AWAY) and not error.retriable():
             missing = error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
             hint = "; `warpmeter topics --create` makes it" if missing else ""
-            raise ReadingError(f"{message.topic()}: {error.str()}{hint}")
+            raise ReadingError(f"{asked.topic}: {asked.refusal(error)}{hint}")
 
 
 def rows(messages: Sequence[KafkaMessage], topic: str, part: str) -> Iterator[Message]:

@@ -80,6 +80,7 @@ PANELS: Final[Mapping[str, Sequence[Callable[..., None]]]] = {
         operate.replay,
         operate.doctor,
         operate.topics,
+        operate.acls,
         operate.migrate,
         operate.config,
     ),

@@ -9,7 +9,7 @@ from math import floor
 from pathlib import Path
 from typing import Final, Protocol
 
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError, Message, Producer
 
 from warpmeter import bus, topics
 from warpmeter.registry import Registry
@@ -120,7 +120,7 @@ class Bus:
     """Kafka, as the agent produces to it, with the sample's own time as the message's."""
 
     def __init__(self, kafka: Kafka, stop: threading.Event) -> None:
-        self._trouble = ""
+        self._kafka, self._trouble, self._refused = kafka, "", ""
         self._stop = stop
         self._names = {name: topic.full_name(kafka.topic_prefix) for name, topic in TOPICS.items()}
         registry = Registry(kafka.schema_registry_url, kafka.topic_prefix) if kafka.schema_registry_url else None
@@ -137,6 +137,7 @@ class Bus:
                     envelope.key,
                     headers=[*envelope.headers],
                     timestamp=int(ts * 1000),
+                    on_delivery=self._heard,
                 )
                 return
             except BufferError:
@@ -151,11 +152,15 @@ class Bus:
         """The last thing the broker's connection complained of, while messages wait."""
         if not len(self._producer):
             self._trouble = ""
-        return self._trouble
+        return self._refused or self._trouble
 
     def close(self, timeout_s: float) -> int:
         """Flush."""
         return int(self._producer.flush(timeout_s))
+
+    def _heard(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._refused = bus.refusal(error, self._kafka, f"Write on topic {message.topic()}")
 
     def _note(self, error: KafkaError) -> None:
         self._trouble = error.str()

@@ -111,6 +111,39 @@ def topics(
     raise typer.Exit(int(bool(differences) and not create))
 
 
+def acls(
+    principal: Annotated[
+        list[str] | None,
+        typer.Option(help="COMPONENT=TYPE:NAME, who that component is to the broker; repeatable.", metavar="C=P"),
+    ] = None,
+    create: Annotated[bool, typer.Option("--create", help="Grant what lacks.")] = False,
+    show: Annotated[bool, typer.Option("--print", help="Print calls of kafka-acls.sh, and ask no broker.")] = False,
+    as_json: Json = False,
+    bootstrap_servers: Bootstrap = None,
+    data: Data = None,
+) -> None:
+    """Which rights on Kafka's topics and groups each component needs; whether its principal has them.
+
+    Without --principal: the table. With it: what lacks on the broker, exit status 1 where something does; --create
+    grants it. To look takes Describe on the cluster, to grant takes Alter, or a super user.
+
+    warpmeter acls --principal agent=User:agent --principal ingest=User:ingest --create
+    """
+    from warpmeter.authorizer import AclsError
+    from warpmeter.cli import acling
+
+    settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers})
+    with explained(AclsError):
+        named = acling.principals(principal or (), settings)
+        if not named and (create or show):
+            raise AclsError("say who: --principal agent=User:agent, one for each component")
+        if not named:
+            return acling.show(settings, as_json)
+        if show:
+            return acling.commands(settings, named)
+        raise typer.Exit(int(not acling.hold(settings, named, create, as_json)))
+
+
 def migrate(
     check: Annotated[
         bool, typer.Option("--check", help="Change nothing; exit status 1 when something is to be done.")

@@ -1,0 +1,83 @@
+"""Which rights components need, and whether a broker's rules give them, decided without a broker."""
+
+import pytest
+
+from warpmeter import acls, tail
+from warpmeter.acls import Right, Rule
+from warpmeter.captures import reading
+from warpmeter.consumers.replay import load
+from warpmeter.producers.kineto import commands
+from warpmeter.settings import Ingest, Kafka, Settings
+from warpmeter.simulate.run import PUBLISHED
+
+NEEDS = acls.needs(Settings())
+WRITE = Right("topic", "warpmeter.gpu-samples", "Write")
+GIVEN = Rule("topic", "warpmeter.gpu-samples", "literal", "User:a", "Write")
+
+
+def test_an_agent_reads_no_samples_and_writes_no_commands_alerts_or_dead_letters() -> None:
+    agent = {str(right) for right in NEEDS["agent"]}
+    assert {right for right in agent if right.startswith("Read")} == {"Read on topic warpmeter.capture-commands"}
+    assert "Write on topic warpmeter.gpu-samples" in agent
+    written = {right.name for right in NEEDS["agent"] if right.operation == "Write"}
+    assert not written & {
+        f"warpmeter.{name}" for name in ("capture-commands", "capture-requests", "alerts", "dead-letters")
+    }
+
+
+def test_prefix_and_groups_are_those_of_the_settings() -> None:
+    found = acls.needs(Settings(kafka=Kafka(topic_prefix="prod"), ingest=Ingest(group="g", topics=("gpu-samples",))))
+    assert found["ingest"] == (
+        Right("group", "g", "Read"),
+        Right("topic", "prod.dead-letters", "Write"),
+        Right("topic", "prod.gpu-samples", "Read"),
+        Right("topic", "prod.source-health", "Write"),
+    )
+
+
+def test_the_groups_that_nothing_joins_are_those_of_the_readers() -> None:
+    names = {tail.GROUP, reading.GROUP, load.GROUP, commands.GROUP}
+    assert set(acls.READING_GROUPS.values()) == names
+    assert PUBLISHED == acls.SIMULATED
+
+
+@pytest.mark.parametrize(
+    ("rules", "gives"),
+    [
+        ((), False),
+        ((GIVEN,), True),
+        ((Rule("topic", "warpmeter.", "prefixed", "User:a", "All"),), True),
+        ((Rule("topic", "*", "literal", "User:*", "Write"),), True),
+        ((Rule("topic", "warpmeter.gpu-samples", "literal", "User:b", "Write"),), False),
+        ((Rule("group", "warpmeter.gpu-samples", "literal", "User:a", "Write"),), False),
+        ((Rule("topic", "warpmeter.gpu-samples", "literal", "User:a", "Write", host="10.0.0.1"),), False),
+        ((GIVEN, Rule("topic", "warpmeter.", "prefixed", "User:a", "Write", allows=False)), False),
+        ((GIVEN, Rule("topic", "warpmeter.", "prefixed", "User:a", "Write", allows=False, host="10.0.0.1")), False),
+    ],
+)
+def test_what_rules_give(rules: tuple[Rule, ...], gives: bool) -> None:
+    assert (acls.lacking([WRITE], "User:a", rules) == []) is gives
+
+
+def test_who_may_write_may_describe_and_a_denial_of_writing_forbids_no_more_than_that() -> None:
+    describe = Right("topic", "warpmeter.gpu-samples", "Describe")
+    assert acls.lacking([describe], "User:a", [GIVEN]) == []
+    denied = Rule("topic", "*", "literal", "User:a", "Write", allows=False)
+    also = Rule("topic", "*", "literal", "User:a", "Describe")
+    assert acls.lacking([describe, WRITE], "User:a", [also, GIVEN, denied]) == [WRITE]
+
+
+def test_what_is_granted_beyond_the_need_is_told() -> None:
+    more = Rule("topic", "warpmeter.", "prefixed", "User:a", "All")
+    assert acls.beyond([WRITE], "User:a", [GIVEN, more, Rule("topic", "x", "literal", "User:b", "All")]) == [more]
+    assert str(more) == "User:a may All on topic warpmeter.*"
+
+
+def test_kafkas_own_tool_is_called_once_for_each_kind_and_operation() -> None:
+    secured = Kafka("k:9093", options={"security.protocol": "SASL_SSL"})
+    assert acls.shell(secured, "User:a b", [WRITE, Right("topic", "warpmeter.", "Create", prefixed=True)]) == [
+        "kafka-acls.sh --bootstrap-server k:9093 --command-config client.properties --add --allow-principal 'User:a b' "
+        "--operation Write --topic warpmeter.gpu-samples",
+        "kafka-acls.sh --bootstrap-server k:9093 --command-config client.properties --add --allow-principal 'User:a b' "
+        "--operation Create --resource-pattern-type prefixed --topic warpmeter.",
+    ]
