@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from tests.deployed import DEPLOY, loaded, parsed
 from tests.deploytools import COMPOSE, found
@@ -133,6 +135,20 @@ def test_the_users_of_clickhouse_have_the_passwords_of_those_who_ask(folder: Pat
         assert users.findtext(f"users/{user}/password_sha256_hex") == expected
     assert users.findtext("profiles/reader/readonly") == "2"
     assert f":{(secrets / 'reader_password').read_text()}@" in (secrets / "reader_dsn").read_text()
+
+
+def test_grafana_finds_dashboards_and_store_where_they_are(services: Services) -> None:
+    grafana, given = services["grafana"], DEPLOY / "grafana" / "provisioning"
+    mounted = {volume["target"]: volume["source"] for volume in grafana["volumes"]}
+    assert Path(mounted["/etc/grafana/provisioning"]).name == "provisioning"
+    for file in (given / "dashboards").glob("*.yaml"):
+        for provider in yaml.safe_load(file.read_text())["providers"]:
+            assert Path(mounted[provider["options"]["path"]]).name == "dashboards"
+    (store,) = (given / "datasources").glob("*.yaml")
+    assert grafana["environment"]["GF_PLUGINS_PREINSTALL"] in store.read_text()
+    told = {*grafana["environment"], *re.findall(r"(\w+)=\$", grafana["entrypoint"][-1])}
+    values = re.sub(r"(?m)#.*", "", store.read_text())
+    assert set(re.findall(r"\$(\w+)", values)) <= told
 
 
 @pytest.fixture

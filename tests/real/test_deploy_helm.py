@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from tests.deployed import DEPLOY, loaded, parsed
+from tests.deployed import DEPLOY, ROOT, loaded, parsed
 from tests.deploytools import HELM, KUBECONFORM, KUBERNETES, TEMPLATE, found, schemas
 from warpmeter import __version__, selfmetrics
 from warpmeter.settings import Metrics, Settings, Web
@@ -300,6 +300,44 @@ def test_values_that_cannot_be_meant_are_refused_with_the_reason(words: tuple[st
     done = helm("template", "gpu", CHART, "--kube-version", KUBERNETES, "-f", file, *words)
     assert done.returncode != 0
     assert said in done.stderr
+
+
+def documented() -> str:
+    """The page of the chart."""
+    return (ROOT / "docs" / "deploy" / "kubernetes.md").read_text()
+
+
+def test_the_page_tells_of_each_source_what_it_adds() -> None:
+    rows = re.findall(r"(?m)^\| `(\w+)` \| (\w+) \| (\w+) \| ([^|]+) \| ([^|]+) \| ([^|]*) \|$", documented())
+    assert {row[0] for row in rows} == {*SWITCHES, "mounts"}
+    for source, on, who, capabilities, _, more in rows:
+        assert (on == "yes") == (source in OFF), source
+        if source != "mounts":
+            needs, _, processes = SWITCHES[source]
+            assert set(re.findall(r"`([A-Z_]+)`", capabilities)) == needs, source
+            assert ("hostPID" in more) == processes, source
+            assert (who == "root") == (bool(needs) or source in ("podResources", "runtimeSocket")), source
+
+
+def test_the_values_of_the_page_are_taken(tmp_path: Path) -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", documented(), re.DOTALL)
+    values = [block for block in blocks if "externalRules" not in block]
+    assert len(values) == 2
+    for number, block in enumerate(values):
+        (tmp_path / f"{number}.yaml").write_text(block)
+        text = rendered("plain", "-f", str(tmp_path / f"{number}.yaml"))
+        for _, pod, _ in pods(objects := [each for each in yaml.safe_load_all(text) if each]):
+            settings(objects, pod, tmp_path)
+
+
+def test_what_the_page_names_is_there() -> None:
+    words = ("--set", "ingest.autoscaling.kind=keda", "--set", "ingest.autoscaling.prometheus=http://prometheus:9090")
+    file = CHART / "ci" / "plain.yaml"
+    text = helm("template", "warpmeter", CHART, "--kube-version", KUBERNETES, "-f", file, *words).stdout
+    there = {f"{one['kind']}/{one['metadata']['name']}".lower() for one in yaml.safe_load_all(text) if one}
+    kinds = {"deploy": "deployment", "job": "job", "svc": "service"}
+    named = re.findall(r"\b(deploy|job|svc)/(warpmeter-\w+)", documented())
+    assert {f"{kinds[kind]}/{name}" for kind, name in named} | {"scaledobject/warpmeter-ingest"} <= there
 
 
 def test_the_chart_is_of_this_version() -> None:
