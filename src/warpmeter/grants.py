@@ -1,4 +1,5 @@
-"""What an analyst may do in ClickHouse, as SQL: a role that reads, the limits of its queries, its quota, and a user.
+"""Who may do what in ClickHouse, as SQL: for analysts a role that reads, the limits of its queries, its quota, a user;
+for each part of warpmeter a role with the least that its statements need.
 
     for statement in statements(store, Limits(), analyst("ada", password)):
         client.command(statement)
@@ -11,11 +12,13 @@ read and nobody write who has no write token (docs/bi.md).
 import hashlib
 import re
 import secrets
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
+from warpmeter import landing
 from warpmeter.migrate import identifier, literal
+from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Store
 
 HIDDEN: Final = ("dead_letters",)
@@ -141,21 +144,92 @@ def _user(name: str, on: str, who: User) -> Iterator[str]:
     yield f"ALTER USER {quoted}{on} DEFAULT ROLE {name}"
 
 
-PARTS: Final[Mapping[str, str]] = {
-    "migrate": "SELECT, INSERT, ALTER, CREATE DATABASE, CREATE TABLE, CREATE VIEW, DROP, TRUNCATE",
-    "ingest": "SELECT, INSERT",
-    "scheduler": "SELECT, INSERT, ALTER DELETE",
-    "web": "SELECT",
-}
-"""The least that each part asks of its database, for who gives each a user of its own."""
+@dataclass(frozen=True)
+class Part:
+    """The least that a part of warpmeter asks of the store: what its SQL needs and nothing else.
+
+    `rights`: of its database, verbs and the tables that they are for, `*` all. `system`: tables of the engine that it
+    reads. `everywhere`: rights that are of no database; those of a cluster's statements are added on a cluster.
+    `settings`: bounds of its sessions. `on_cluster`: it sends statements `ON CLUSTER`.
+    """
+
+    rights: Mapping[str, Sequence[str]]
+    system: Sequence[str] = ("tables",)
+    everywhere: Sequence[str] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    on_cluster: bool = False
 
 
-def of_part(store: Store, part: str) -> tuple[str, ...]:
-    """The rights of a part as SQL, for a role of its name."""
+_RAW: Final = tuple(sorted({topic.table for topic in TOPICS.values()}))
+_LOADS: Final = tuple(f"{table}_loads" for table in (landing.RANKS, *landing.TABLES))
+_ALL: Final = ("*",)
+_SCHEMA: Final = "SELECT, INSERT, ALTER, CREATE DATABASE, CREATE TABLE, CREATE VIEW, DROP, TRUNCATE"
+
+PARTS: Final[Mapping[str, Part]] = {
+    "migrate": Part(
+        {_SCHEMA: _ALL}, ("tables", "columns", "mutations", "merges", "parts", "settings", "functions"), ("REMOTE",),
+        on_cluster=True,
+    ),
+    "ingest": Part(
+        {"INSERT": (*_RAW, *(f"{table}_judge" for table in _RAW)), "SELECT": ("ingest_batches",)},
+        settings={"allow_ddl": "0 CONST"},
+    ),
+    "scheduler": Part({"SELECT": _ALL, "INSERT, ALTER DELETE": _LOADS}, ("tables", "disks"), on_cluster=True),
+    "web": Part(
+        {"SELECT": _ALL}, ("tables", "columns", "functions", "settings", "one"),
+        settings={"readonly": "2 CONST", "allow_ddl": "0 CONST"},
+    ),
+}  # fmt: skip
+"""`replay` and `dead-letters replay` make tables and delete rows: they run as `migrate`, and so do people who mend."""
+
+
+def part_role(store: Store, part: str) -> str:
+    """The name of a part's role, profile and quota."""
+    return f"{store.database}_{part}"
+
+
+def part_rights(store: Store, part: str) -> tuple[str, ...]:
+    """What a part's role may do. On a cluster it writes tables of a shard, and reads those and what spans them."""
+    wants, database = PARTS[part], identifier(store.database)
+    found = []
+    for verbs, tables in wants.rights.items():
+        for table in tables:
+            found += [f"GRANT {verbs} ON {database}.{each}" for each in _meant(store, verbs, table)]
+    found += [f"GRANT SELECT ON system.{table}" for table in wants.system]
+    found += [f"GRANT {right} ON *.*" for right in wants.everywhere if store.cluster]
+    return (*found, *(["GRANT CLUSTER ON *.*"] if store.cluster and wants.on_cluster else []))
+
+
+def _meant(store: Store, verbs: str, table: str) -> Sequence[str]:
+    if table == "*":
+        return ("*",)
+    if not store.cluster or table.endswith("_judge"):
+        return (identifier(table),)
+    local = identifier(store.local(table))
+    return (identifier(table), local) if "SELECT" in verbs else (local,)
+
+
+def of_part(store: Store, part: str, who: User | None = None) -> tuple[str, ...]:
+    """All that makes a part's role, its settings, a quota that only counts, and `who`; can be run again."""
     on = f" ON CLUSTER {identifier(store.cluster)}" if store.cluster else ""
-    name = identifier(f"{store.database}_{part}")
-    return (
-        f"CREATE ROLE IF NOT EXISTS {name}{on}",
-        f"GRANT{on} {PARTS[part]} ON {identifier(store.database)}.* TO {name}",
-        f"GRANT{on} SELECT ON system.* TO {name}",
+    name, settings = identifier(part_role(store, part)), PARTS[part].settings
+    found = [f"CREATE SETTINGS PROFILE IF NOT EXISTS {name}{on}"]
+    if settings:
+        bounds = ", ".join(f"{setting} = {bound}" for setting, bound in settings.items())
+        found.append(f"ALTER SETTINGS PROFILE {name}{on} SETTINGS {bounds}")
+    found += [f"CREATE ROLE IF NOT EXISTS {name}{on}", f"ALTER ROLE {name}{on} SETTINGS PROFILE {name}"]
+    found += [f"GRANT{on} {right.removeprefix('GRANT ')} TO {name}" for right in part_rights(store, part)]
+    found.append(
+        f"CREATE QUOTA IF NOT EXISTS {name}{on} KEYED BY user_name FOR INTERVAL 1 hour TRACKING ONLY TO {name}"
     )
+    return tuple(found if who is None else [*found, *_user(name, on, who)])
+
+
+def told(part: str) -> str:
+    """A part's rights in words, for the documentation."""
+    wants = PARTS[part]
+    of = {_ALL: "all of the database", _LOADS: "`trace_…_loads`", ("ingest_batches",): "`ingest_batches`"}
+    topics = "tables of topics, their `…_judge`"
+    found = [f"{verbs} on {of.get(tuple(tables), topics)}" for verbs, tables in wants.rights.items()]
+    on_cluster = [*wants.everywhere, *(["CLUSTER"] if wants.on_cluster else [])]
+    return "; ".join([*found, *([f"on a cluster {', '.join(on_cluster)}"] if on_cluster else [])])

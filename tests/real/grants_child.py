@@ -1,4 +1,5 @@
-"""A process with an engine whose only user is an analyst: `python -m tests.real.grants_child FOLDER`.
+"""A process with an engine whose only user is an analyst: `python -m tests.real.grants_child FOLDER [0]`; with
+0, a user that may write.
 
 Standard input is JSON: `before`, statements of an engine's owner; `parsed`, statements that are parsed alone; `rights`
 and `settings`, what the analyst has; `asked`, statements of the analyst. Standard output is JSON: of each of these
@@ -63,7 +64,8 @@ def main() -> None:
     config = configured(folder, asked["rights"], asked["settings"])
     values = ", ".join(f"{name} = {text.split()[0]}" for name, text in asked["settings"].items() if name != "readonly")
     # A profile's values do not reach chDB's connections, its bounds do: so its values are set here.
-    analyst = answers(f"{data}?config-file={config}&readonly=2", asked["asked"], f"SET {values}")
+    readonly = "&readonly=2" if len(sys.argv) < 3 else ""
+    analyst = answers(f"{data}?config-file={config}{readonly}", asked["asked"], f"SET {values}")
     json.dump(
         {"before": said[: len(asked["before"])], "parsed": said[len(asked["before"]) :], "asked": analyst}, sys.stdout
     )

@@ -60,7 +60,7 @@ def written() -> list[str]:
     """Every statement that is ever printed or run: on a server, on a cluster, and of each part."""
     who = grants.user("ada", "correct horse", "salt")
     stores = (Store(), Store(database="metrics", cluster="main"))
-    parts = [right for store in stores for each in grants.PARTS for right in grants.of_part(store, each)]
+    parts = [right for store in stores for each in grants.PARTS for right in grants.of_part(store, each, who)]
     return [*(each for store in stores for each in grants.statements(store, LIMITS, who)), *parts]
 
 
@@ -92,3 +92,46 @@ def test_an_analyst_reads_and_does_nothing_else(said: dict[str, list[str]]) -> N
     answers = dict(zip([*ALLOWED, *REFUSED], said["asked"], strict=True))
     assert {sql: answers[sql] for sql in ALLOWED} == ALLOWED
     assert {sql: f"({why})" in answers[sql] for sql, why in REFUSED.items()} == dict.fromkeys(REFUSED, True)
+
+
+# --- the parts of warpmeter ---------------------------------------------------------------------------------------
+
+MADE: Final = (
+    "CREATE DATABASE warpmeter",
+    "CREATE TABLE warpmeter.gpu_samples_judge (a UInt8) ENGINE = Null",
+    *(
+        f"CREATE TABLE warpmeter.{table} (a UInt8, capture_id String) ENGINE = MergeTree ORDER BY a"
+        for table in ("gpu_samples", "ingest_batches", "trace_ranks_loads", "dead_letters")
+    ),
+    "INSERT INTO warpmeter.trace_ranks_loads VALUES (1, 'c')",
+)
+DELETE: Final = "DELETE FROM warpmeter.trace_ranks_loads WHERE capture_id = 'c' SETTINGS lightweight_deletes_sync = 1"
+SENT: Final = {
+    "SELECT count() FROM warpmeter.ingest_batches": {"ingest", "scheduler", "web", "migrate"},
+    "SELECT count() FROM warpmeter.gpu_samples": {"scheduler", "web", "migrate"},
+    "SELECT count() FROM warpmeter.dead_letters": {"scheduler", "web", "migrate"},
+    "SELECT name FROM system.tables LIMIT 1": {"ingest", "scheduler", "web", "migrate"},
+    "INSERT INTO warpmeter.gpu_samples SELECT 1, ''": {"ingest", "migrate"},
+    "INSERT INTO warpmeter.gpu_samples_judge SELECT 1": {"ingest", "migrate"},
+    "INSERT INTO warpmeter.trace_ranks_loads SELECT 2, 'd'": {"scheduler", "migrate"},
+    DELETE: {"scheduler", "migrate"},
+    "ALTER TABLE warpmeter.gpu_samples DELETE WHERE 1": {"migrate"},
+    "TRUNCATE TABLE warpmeter.ingest_batches": {"migrate"},
+    "CREATE TABLE warpmeter.made (a UInt8) ENGINE = MergeTree ORDER BY a": {"migrate"},
+    "CREATE USER somebody": set(),
+    "SELECT * FROM url('http://127.0.0.1:1/', LineAsString)": set(),
+}
+
+
+@pytest.mark.parametrize("part", grants.PARTS)
+def test_a_part_does_what_it_sends_and_nothing_else(part: str, tmp_path: Path) -> None:
+    bounds = {"max_threads": "1 MIN 1 MAX 64", **grants.PARTS[part].settings}
+    settings = {name: bound for name, bound in bounds.items() if name != "readonly"}
+    asked = {"before": MADE, "parsed": [], "rights": grants.part_rights(Store(), part), "settings": settings}
+    child = [sys.executable, "-m", "tests.real.grants_child", str(tmp_path), "0"]
+    told = json.dumps(asked | {"asked": list(SENT)})
+    found = subprocess.run(child, input=told, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    said = dict(zip(SENT, json.loads(found.stdout)["asked"], strict=True))
+    assert {sql for sql, answer in said.items() if not answer.startswith("error: ")} == {
+        sql for sql, parts in SENT.items() if part in parts
+    }, said

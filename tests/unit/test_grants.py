@@ -1,6 +1,7 @@
 """What analysts may do, as SQL: who is refused, how it is for a cluster, what is said of a password; one statement."""
 
 import hashlib
+import re
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,10 @@ def test_one_statement_is_run(sql: str, one: str) -> None:
 def test_other_texts_are_refused_before_the_engine_sees_them(sql: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         asking.one(sql)
+
+
+def test_who_sends_the_sql_of_a_folder_may_read_what_it_names_of_the_engine() -> None:
+    root = Path(__file__).parents[2] / "sql"
+    for folder, part in {"alerts": "scheduler", "reports": "scheduler", "queries": "web"}.items():
+        text = "".join(file.read_text() for file in (root / folder).glob("*.sql"))
+        assert set(re.findall(r"\bsystem\.(\w+)", text)) <= set(grants.PARTS[part].system)

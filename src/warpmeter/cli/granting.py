@@ -1,4 +1,4 @@
-"""`warpmeter store grants`: the analysts' role as SQL, printed or run."""
+"""`warpmeter store grants`: the roles of analysts and of parts as SQL, printed or run."""
 
 import os
 from collections.abc import Sequence
@@ -32,8 +32,11 @@ def show(statements: Sequence[str], as_json: bool) -> None:
         out.print(f"{statement};", markup=False, highlight=False, soft_wrap=True)
 
 
-def run(settings: Settings, statements: Sequence[str], as_json: bool) -> None:
-    """Run them. Raises GrantsError where the store has no users or gives none away, ClickHouseError as it says it."""
+def run(settings: Settings, statements: Sequence[str], role: str, as_json: bool) -> None:
+    """Run them, which make `role`.
+
+    Raises GrantsError where the store has no users or gives none away, ClickHouseError as it says it.
+    """
     if settings.store.dsn.startswith("chdb:"):
         raise grants.GrantsError(
             "the engine in this process knows no users: who can read its folder can do all. For readers run "
@@ -47,7 +50,7 @@ def run(settings: Settings, statements: Sequence[str], as_json: bool) -> None:
                 raise (_explained(error) or error) from error
     if as_json:
         print_json({"done": True, "statements": statements})
-    err.print(f"done: {grants.role(settings.store)}", highlight=False)
+    err.print(f"done: {role}", highlight=False)
 
 
 def _explained(error: store.ClickHouseError) -> grants.GrantsError | None:

@@ -23,6 +23,9 @@ def grants(
     password_file: Annotated[
         Path | None, typer.Option("--password-file", help="Its password.", show_default="$ANALYST_PASSWORD")
     ] = None,
+    part: Annotated[
+        str | None, typer.Option(help="Not analysts: migrate, ingest, scheduler or web, with the least that it needs.")
+    ] = None,
     printed: Annotated[bool, typer.Option("--print", help="Change nothing; print the SQL.")] = False,
     seconds: Annotated[int, typer.Option(help="A query ends after so many.")] = 60,
     memory_gib: Annotated[int, typer.Option("--memory-gib", help="What a query may hold.")] = 8,
@@ -37,6 +40,8 @@ def grants(
     next user; passwords reach the store as salted hashes.
 
     warpmeter store grants --user superset --password-file superset.password
+
+    With --part the role is that of a part of warpmeter, for the user in its store.dsn (docs/deploy/clickhouse.md).
     """
     from warpmeter import grants as granting
     from warpmeter.cli import granting as cli
@@ -45,10 +50,16 @@ def grants(
 
     settings = common.settings(data, store={"dsn": store})
     with explained(granting.GrantsError, MigrationError, ClickHouseError, OSError):
+        if part is not None and part not in granting.PARTS:
+            raise granting.GrantsError(f"there is no part {part}: give one of {', '.join(granting.PARTS)}")
         limits = granting.Limits(seconds=seconds, memory_bytes=memory_gib << 30, result_rows=rows)
         who = granting.user(user, cli.password(password_file)) if user else None
-        statements = granting.statements(settings.store, limits, who)
+        if part is not None:
+            statements = granting.of_part(settings.store, part, who)
+        else:
+            statements = granting.statements(settings.store, limits, who)
         if printed:
             cli.show(statements, as_json)
         else:
-            cli.run(settings, statements, as_json)
+            role = granting.role(settings.store) if part is None else granting.part_role(settings.store, part)
+            cli.run(settings, statements, role, as_json)
