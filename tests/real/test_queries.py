@@ -499,6 +499,8 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
         "regression_series",
     ),
     "test_trigger_desk": ("captures_triggered",),
+    "test_web_reports": ("reports_listed",),
+    "test_publishing": ("reports_sent",),
 }
 """Queries that a test beside this one answers."""
 

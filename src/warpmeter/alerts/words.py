@@ -79,11 +79,11 @@ def silence(
     matchers: Mapping[str, str], ends_at: float, said_by: str, comment: str = "", starts_at: float | None = None
 ) -> Word:
     """A new silence, from now on unless `starts_at` says otherwise; its id sorts as silences are made."""
-    now = time.time()
+    now = math.floor(time.time() * 1000) / 1000  # rounded up, it would begin a moment later
     name = f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
     begins = now if starts_at is None else starts_at
     return Word(
-        subject=name, ts=round(now, 3), action="silence", said_by=said_by, matchers=dict(matchers),
+        subject=name, ts=now, action="silence", said_by=said_by, matchers=dict(matchers),
         starts_at=round(begins, 3), ends_at=round(ends_at, 3), comment=comment,
     )  # fmt: skip
 
