@@ -1,6 +1,7 @@
 # `make up` and `make test` are all a newcomer needs. Code lives in .venv, data of `up` in ~/.local/share/warpmeter.
 PYTHON ?= python3
 MINUTES ?= 10
+PACKAGE_PYTHON ?= /usr/bin/python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -67,6 +68,9 @@ site: $(STAMP)  ## the documentation as a site, in build/site
 
 sbom: $(STAMP)  ## what each extra installs, with licences and known holes, in build/sbom
 	@$(BIN)/python -m tests.supply
+
+packages: $(STAMP)  ## deb and rpm of the agent into dist/, for the Python of PACKAGE_PYTHON
+	@$(BIN)/python deploy/packages/build.py --python $(PACKAGE_PYTHON)
 
 clean:  ## remove the environment
 	rm -rf $(VENV)

@@ -58,8 +58,9 @@ def missing() -> str:
 class Slurm:
     """The cluster. `folder` may be read by everybody, as jobs of other users run below it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, more: str = "") -> None:
+        """`more`: lines of slurm.conf, with {folder} for the cluster's."""
+        self.folder, self._more = folder, more
         self.node = socket.gethostname().partition(".")[0]
         self.name = f"test{secrets.token_hex(3)}"
         self.environ: Mapping[str, str] = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
@@ -75,7 +76,7 @@ class Slurm:
         key.chmod(0o400)
         first = 1_000 + secrets.randbelow(60_000_000)  # nobody else on this machine has jobs of these numbers
         conf = CONF.format(name=self.name, first=first, host=self.node, folder=folder, ports=free_ports(2))
-        (folder / "slurm.conf").write_text(conf)
+        (folder / "slurm.conf").write_text(conf + self._more.format(folder=folder))
         files = [f"--{name}={folder}/munge.{name.partition('-')[0]}" for name in ("socket", "pid-file", "log-file")]
         self._spawn("munged", "--foreground", "--force", f"--key-file={key}", f"--seed-file={folder}/seed", *files)
         until((folder / "munge.socket").exists, "munged")
@@ -122,11 +123,11 @@ class Slurm:
 
 
 @contextmanager
-def slurm() -> Iterator[Slurm]:
-    """A cluster that runs, gone when left."""
+def slurm(more: str = "") -> Iterator[Slurm]:
+    """A cluster that runs, gone when left. `more`: as of `Slurm`."""
     folder = Path(tempfile.mkdtemp(dir="/tmp", prefix="slurm-"))
     folder.chmod(0o777)
-    cluster = Slurm(folder)
+    cluster = Slurm(folder, more)
     try:
         cluster.start()
         yield cluster
