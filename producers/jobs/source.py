@@ -32,10 +32,10 @@ from warpmeter.producers.source import (
 )
 from warpmeter.settings import Agent
 
-HELP: Final = "run it as root, or give it CAP_SYS_PTRACE"
+HELP: Final = "run it as root, or give it CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"
 HELP_ROOT: Final = (
-    "it is root, so the kernel or the container refuses it: give the container CAP_SYS_PTRACE, and let no security "
-    "module or user namespace stand between"
+    "it is root, so the kernel or the container refuses it: give the container CAP_SYS_PTRACE and "
+    "CAP_DAC_READ_SEARCH, and let no security module or user namespace stand between"
 )
 NO_IO: Final = (
     "this kernel counts no I/O of processes (no /proc/<pid>/io: CONFIG_TASK_IO_ACCOUNTING is off, or a sandbox), so "

@@ -25,7 +25,7 @@ from warpmeter.producers.kineto.captures import (
 )
 from warpmeter.producers.kineto.collector import Collector
 from warpmeter.producers.kineto.configuration import ACTIVITY_TYPES
-from warpmeter.producers.kineto.files import Folder, environment, trace_folder
+from warpmeter.producers.kineto.files import HELP, Folder, environment, trace_folder
 from warpmeter.producers.kineto.journal import Journal
 from warpmeter.producers.kineto.registry import Client, Registry
 from warpmeter.producers.kineto.targets import Target, targets
@@ -40,7 +40,6 @@ LONGEST_MS: Final = 3_600_000
 OPEN_S: Final = 5.0
 LOOK_S: Final = 1.0
 """How fast processes are is asked of them for so long."""
-HELP: Final = "run the agent as root, or give it CAP_SYS_PTRACE"
 BUSY: Final = Failure("busy", "it traces already, for another capture or by a profiler in its own code")
 CAPTURES = selfmetrics.counter("warpmeter_captures_total")
 logger = log.get("kineto")

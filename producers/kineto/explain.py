@@ -9,7 +9,7 @@ from typing import Final
 from warpmeter.producers import files
 from warpmeter.producers.kineto.captures import Failure
 from warpmeter.producers.kineto.endpoint import NAME
-from warpmeter.producers.kineto.files import environment
+from warpmeter.producers.kineto.files import HELP, environment
 
 LIBRARY: Final = b"libtorch_cpu"
 """What every process that has loaded PyTorch has mapped."""
@@ -22,7 +22,7 @@ def obstacle(proc: str, pid: int, folder: Path) -> Failure:
     try:
         given = environment(proc, pid)
     except OSError:
-        why = f"the environment of process {pid} may not be read: run the agent as root, or give it CAP_SYS_PTRACE"
+        why = f"the environment of process {pid} may not be read: {HELP}"
         return Failure("not_registered", why)
     if "KINETO_USE_DAEMON" not in given:
         why = (

@@ -18,6 +18,7 @@ from warpmeter.producers import files
 FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """Opening a pipe or a device that somebody put there must not wait."""
+HELP: Final = "run the agent as root, or give it CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"
 DEFAULT: Final = "/tmp"
 """Where Kineto writes without KINETO_ONDEMAND_TRACE_DIR."""
 VARIABLES: Final = ("KINETO_USE_DAEMON", "KINETO_IPC_SOCKET_DIR", "KINETO_ONDEMAND_TRACE_DIR")
@@ -127,7 +128,7 @@ def _opened(root: str, path: str) -> int:
 def _explained(error: OSError, path: str, pid: int) -> str:
     match error.errno:
         case errno.EACCES | errno.EPERM:
-            return f"{path} of process {pid} may not be read: run the agent as root, or give it CAP_SYS_PTRACE"
+            return f"{path} of process {pid} may not be read: {HELP}"
         case errno.ENOTDIR | errno.ELOOP:
             return (
                 f"{path} of process {pid} is no folder, or leads over a link, which is not followed: set "
