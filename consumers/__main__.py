@@ -16,7 +16,7 @@ from typing import Final
 
 from confluent_kafka import Consumer
 
-from warpmeter import bus, launch, log, selfmetrics, store, tokens
+from warpmeter import bus, launch, log, registry, selfmetrics, store, tokens
 from warpmeter.clock import SystemClock
 from warpmeter.cluster import shard
 from warpmeter.consumers.broker import BrokerError, connect
@@ -78,7 +78,7 @@ def build(settings: Settings, worker: ThreadPoolExecutor) -> Loop:
         lambda partition: store.client(shard(settings.store, partition)),
     )  # fmt: skip
     producer = bus.producer(settings.kafka, logger=bus.logger("ingest"))
-    letters = KafkaLetters(producer, settings.kafka.topic_prefix)
+    letters = KafkaLetters(producer, settings.kafka.topic_prefix, registry=registry.configured(settings.kafka))
     recorded = ledger(settings.ingest, consumer)
     ports = Ports(broker, recorded, clickhouse, clickhouse, letters, SystemClock(), Tool.of(settings))
     framed = bool(settings.kafka.schema_registry_url)
@@ -163,7 +163,7 @@ def main() -> int:
     worker = ThreadPoolExecutor(1, "insert")
     try:
         loop = build(settings, worker)
-    except LedgerError as error:
+    except (LedgerError, registry.RegistryError) as error:
         logger.error("cannot start", why=str(error))
         return EXIT_HALTED
     logger.info("ingesting", topics=list(subscription(settings)), group=settings.ingest.group)

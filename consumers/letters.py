@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from warpmeter import wire
 from warpmeter.consumers.batch import Batch
+from warpmeter.registry import Registry, RegistryError
 from warpmeter.schemas.generated import dead_letters_pb2, source_health_pb2
 from warpmeter.schemas.topics import TOPICS
 
@@ -111,8 +112,11 @@ class KafkaLetters:
     it is asked for anew: an outage does not fill the queue. A letter that is too large for the topic is shortened.
     """
 
-    def __init__(self, producer: Producer, prefix: str, acknowledged_s: float = ACKNOWLEDGED_S) -> None:
-        self._producer = producer
+    def __init__(
+        self, producer: Producer, prefix: str, acknowledged_s: float = ACKNOWLEDGED_S, registry: Registry | None = None
+    ) -> None:
+        """`registry`: its frames go in front of the values, as with all that is on the bus."""
+        self._producer, self._registry = producer, registry
         self._prefix = prefix
         self._acknowledged_s = acknowledged_s
         self._under_way: set[Name] = set()
@@ -162,10 +166,14 @@ class KafkaLetters:
 
     def _produce(self, envelope: wire.Envelope, delivered: Delivered | None = None) -> str | None:
         name = TOPICS[envelope.topic].full_name(self._prefix)
+        try:
+            frame = b"" if self._registry is None else self._registry.frame(TOPICS[envelope.topic])
+        except RegistryError as error:
+            return f"cannot send to {name}: {error}"
         for _ in range(2):
             try:
                 self._producer.produce(
-                    name, envelope.value, envelope.key, headers=list(envelope.headers), on_delivery=delivered
+                    name, frame + envelope.value, envelope.key, headers=list(envelope.headers), on_delivery=delivered
                 )
                 return None
             except BufferError:

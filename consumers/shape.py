@@ -13,7 +13,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError, Message
 
 from warpmeter.consumers.message import Headers
-from warpmeter.registry import FramingError, strip
+from warpmeter.registry import FramingError, unframed
 from warpmeter.schemas.topics import Topic
 
 
@@ -120,7 +120,8 @@ Look = Callable[[bytes | None, Headers | None], tuple[bytes, "int | Odd"]]
 def looker(topic: Topic, framed: bool) -> Look:
     """The check behind the framing: a value's bare payload, and its rows or what is odd.
 
-    `framed`: values carry Confluent's framing, which is stripped first.
+    `framed`: values carry Confluent's framing, which is stripped first. What carries none is taken as it is: it was
+    sent before there was a registry, or by who does not know of it yet.
     """
     check = checker(topic)
 
@@ -131,7 +132,7 @@ def looker(topic: Topic, framed: bool) -> Look:
         if value is None:
             return b"", check(value, headers)
         try:
-            payload = strip(value)
+            payload = unframed(value)
         except FramingError as error:
             return value, Odd(str(error), True, value)
         return payload, check(payload, headers)

@@ -5,8 +5,9 @@ from threading import Event, Thread
 from typing import Final
 
 from warpmeter import log
-from warpmeter.registry import Registry, RegistryError
-from warpmeter.schemas.topics import TOPICS, Topic
+from warpmeter.acls import AGENT_WRITES
+from warpmeter.registry import RegistryError, configured
+from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Kafka
 
 AGAIN_S: Final = 10.0
@@ -25,11 +26,11 @@ class Framing:
         self.frames: Mapping[str, bytes] | None = None
         self.why = ""
         self._stop = Event()
-        if not kafka.schema_registry_url:
+        if (registry := configured(kafka)) is None:
             self.frames = dict.fromkeys(TOPICS, b"")
             return
         self.why = "the Schema Registry has not answered yet"
-        self._registry = Registry(kafka.schema_registry_url, kafka.topic_prefix)
+        self._registry = registry
         Thread(target=self._learn, name="registry", daemon=True).start()
 
     def close(self) -> None:
@@ -39,7 +40,7 @@ class Framing:
     def _learn(self) -> None:
         while self.frames is None:
             try:
-                self.frames = {topic.name: self._registry.frame(topic) for topic in TOPICS.values() if _ours(topic)}
+                self.frames = {name: self._registry.frame(TOPICS[name]) for name in AGENT_WRITES}
             except RegistryError as error:
                 self._tell(str(error))
                 if self._stop.wait(AGAIN_S):
@@ -49,7 +50,3 @@ class Framing:
         if why != self.why:
             self.why = why
             log.get("agent").warning("registry_unusable", error=why, next="samples wait in the spool until it answers")
-
-
-def _ours(topic: Topic) -> bool:
-    return topic.key == "host"

@@ -33,8 +33,9 @@ from warpmeter.consumers.sink import Away, Broken
 from warpmeter.consumers.sink.clickhouse import ClickHouse
 from warpmeter.consumers.span import Partition
 from warpmeter.consumers.start import WINDOW_S, Tool, plan, remedy, wrong
+from warpmeter.registry import RegistryError, configured
 from warpmeter.schemas.topics import Topic
-from warpmeter.settings import Settings
+from warpmeter.settings import Kafka, Settings
 
 DAY_S: Final = 86_400
 BOOKED_TRIES: Final = 5
@@ -297,7 +298,7 @@ class _Work:
         topics, settings = {source.name: self._asked.topic}, self._settings
         tables = {source.name: settings.store.local(self._asked.topic.table)}
         sink = ClickHouse(lambda: self._client, topics, tables, settings.store.insert_quorum)
-        letters = KafkaLetters(bus.producer(settings.kafka), settings.kafka.topic_prefix)
+        letters = _letters(settings.kafka)
         admin = bus.admin(settings.kafka)
         lows = status.offsets(admin, source.partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         look = looker(self._asked.topic, bool(settings.kafka.schema_registry_url))
@@ -430,9 +431,17 @@ class _Work:
     def _send(self, source: Source, counted: Counted) -> None:
         """Dead letters of what is refused now, but for those that are there."""
         fresh = unknown(self._client, source.name, source.uuid, counted.letters)
-        letters: Letters = KafkaLetters(bus.producer(self._settings.kafka), self._settings.kafka.topic_prefix)
+        letters: Letters = _letters(self._settings.kafka)
         if fresh and (why := letters.send(fresh)):
             raise ReplayError(f"{why}; nothing was changed, run the replay again")
+
+
+def _letters(kafka: Kafka) -> KafkaLetters:
+    """Raises ReplayError for a Schema Registry's address that is none."""
+    try:
+        return KafkaLetters(bus.producer(kafka), kafka.topic_prefix, registry=configured(kafka))
+    except RegistryError as error:
+        raise ReplayError(str(error)) from error
 
 
 _SPANS: Final = """

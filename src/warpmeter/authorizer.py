@@ -70,7 +70,7 @@ def mine(kafka: Kafka, rights: Sequence[Right]) -> list[Right]:
     try:
         admin = bus.admin(kafka)
         topics, groups = _asked(rights, admin.list_topics(timeout=TIMEOUT_S).topics)
-        given = _given(admin, topics, groups)
+        given = bus.patiently(lambda: _given(admin, topics, groups))
     except KafkaException as error:
         raise AclsError(bus.said(error, kafka)) from error
     return [right for right in rights if any(_withheld(right, where, of) for where, of in given.items())]

@@ -374,6 +374,7 @@ def _refuse_dsn(dsn: str) -> None:
 
 def _refuse_impossible(settings: Settings) -> None:
     ingest = settings.ingest
+    _refuse_topics(settings.kafka)
     _refuse_dsn(settings.store.dsn)
     for where, seconds in _durations(settings):
         _refuse_duration(where, seconds)
@@ -410,6 +411,17 @@ def _refuse_store(store: parts.Store) -> None:
         raise ConfigError("store.dsn must start with http://, https:// or chdb://")
     if store.cold_after_days < 0 or (store.cold_after_days and not store.storage_policy):
         raise ConfigError("store.cold_after_days needs store.storage_policy, and that a volume 'cold'; 0 moves nothing")
+
+
+def _refuse_topics(kafka: parts.Kafka) -> None:
+    if kafka.schema_registry_token and (problem := parts.unsendable(kafka.schema_registry_token)):
+        raise ConfigError(f"kafka.schema_registry_token {problem}")
+    if kafka.min_insync_replicas is None and not kafka.retention_hours:
+        return
+    from warpmeter.topics import objection
+
+    if problem := objection(kafka):
+        raise ConfigError(problem)
 
 
 def _refuse_stacks(agent: parts.Agent) -> None:

@@ -10,10 +10,15 @@ import base64
 import json
 import struct
 from collections.abc import Mapping
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from warpmeter.schemas.topics import Topic
+from warpmeter.settings import Kafka
+
+if TYPE_CHECKING:
+    import ssl
 
 MAGIC: Final = b"\0"
 FIRST_MESSAGE: Final = b"\0"  # message indexes [0]: the file's first message, our Envelope, in short
@@ -30,15 +35,30 @@ class FramingError(ValueError):
     """The value is not framed, or is framed for another message than the first of its schema."""
 
 
+def configured(kafka: Kafka) -> "Registry | None":
+    """The one that the settings name, if any. Raises RegistryError."""
+    if not kafka.schema_registry_url:
+        return None
+    token, ca_file = kafka.schema_registry_token, kafka.schema_registry_ca_file
+    return Registry(kafka.schema_registry_url, kafka.topic_prefix, token=token, ca_file=ca_file)
+
+
 class Registry:
-    """Registers schemas at `url` (user and password in it are sent as HTTP basic authentication).
+    """Registers schemas at `url`. User and password in it are sent as basic authentication, `token` as a bearer's.
 
     Subjects follow Confluent's TopicNameStrategy: `<topic>-value`. An id is asked for once and kept.
     """
 
-    def __init__(self, url: str, prefix: str, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self, url: str, prefix: str, timeout_s: float = 10.0, token: str = "", ca_file: Path | None = None
+    ) -> None:
+        """Asks nothing yet. `ca_file`: whom to believe. Raises RegistryError for what is no URL, or two logins."""
         self._url, self._headers = _split(url)
-        self._prefix, self._timeout_s = prefix, timeout_s
+        if token and "Authorization" in self._headers:
+            raise RegistryError("kafka.schema_registry_url has a login, and there is a schema_registry_token: set one")
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._prefix, self._timeout_s, self._ca_file = prefix, timeout_s, ca_file
         self._frames: dict[str, bytes] = {}
 
     def frame(self, topic: Topic) -> bytes:
@@ -64,7 +84,7 @@ class Registry:
 
         asked = request.Request(self._url + path, json.dumps(body).encode(), self._headers, method="POST")
         try:
-            with request.urlopen(asked, timeout=self._timeout_s) as reply:
+            with request.urlopen(asked, timeout=self._timeout_s, context=self._believed()) as reply:
                 return dict(json.load(reply))
         except error.HTTPError as refused:
             raise RegistryError(self._refused(refused.code, _message(refused.read()), subject)) from refused
@@ -74,11 +94,26 @@ class Registry:
                 f"cannot reach the Schema Registry at {self._url}: {reason}; is kafka.schema_registry_url right?"
             ) from away
 
+    def _believed(self) -> "ssl.SSLContext | None":
+        """Raises OSError for a file that cannot be read, or holds no certificates."""
+        if self._ca_file is None:
+            return None
+        import ssl
+
+        return ssl.create_default_context(cafile=self._ca_file)
+
     def _refused(self, status: int, message: str, subject: str) -> str:
         if status == INCOMPATIBLE:
-            return f"{subject} at {self._url} holds a schema that ours is not compatible with: {message}"
+            return (
+                f"{subject} at {self._url} holds a schema that ours is not compatible with: {message}; what registered "
+                "it is another version, or not warpmeter: let all be of one version, or give this one a "
+                "kafka.topic_prefix of its own"
+            )
         if status in (401, 403):
-            return f"the Schema Registry at {self._url} forbids to register {subject} ({status}): {message}"
+            return (
+                f"the Schema Registry at {self._url} forbids to register {subject} ({status}): {message}; log in with "
+                "a user and password in kafka.schema_registry_url, or with kafka.schema_registry_token"
+            )
         return f"the Schema Registry at {self._url} answered {status} to {subject}: {message}"
 
 

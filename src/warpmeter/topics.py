@@ -4,6 +4,7 @@
 raised (partitions, retention, sizes) is ever lowered.
 """
 
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -22,7 +23,7 @@ from confluent_kafka.admin import (
 )
 
 from warpmeter import bus
-from warpmeter.schemas.topics import TOPICS, Topic
+from warpmeter.schemas.topics import HOUR_MS, TOPICS, Topic
 from warpmeter.settings import Kafka
 
 # `initial` is set when the topic is made and is the operator's from then on.
@@ -33,6 +34,10 @@ SEEN_EVERY_S: Final = 0.1
 REPLICAS: Final = 3
 """So many brokers can keep a message when one is away, and acknowledge one meanwhile."""
 UNLIMITED: Final = "-1"
+READ_AGAIN: Final = frozenset(
+    {"capture-requests", "capture-schedules", "capture-events", "alerts", "alert-words", "report-events"}
+)
+"""What the scheduler that is elected reads from its start."""
 
 
 class TopicsError(Exception):
@@ -227,16 +232,43 @@ def _seen(kafka: Kafka, topics: Sequence[Topic] | None, timeout_s: float) -> Non
 
 
 def _wanted(kafka: Kafka, topic: Topic) -> Wanted:
+    chosen = kafka.compression != Kafka().compression
     options = [
         Option("cleanup.policy", "delete", "same"),  # compaction would keep one sample a host
-        Option("retention.ms", str(topic.retention_ms), "at_least"),
+        _retention(kafka, topic),
         Option("max.message.bytes", str(topic.max_message_bytes), "at_least"),
-        Option("compression.type", "producer", "initial"),  # the broker need not compress again
+        # By default as producers compress: the broker need not do it again. What the settings name is held to.
+        Option("compression.type", kafka.compression, "same" if chosen else "initial"),
     ]
-    if kafka.replication_factor >= 3:  # one replica may be away, and an acknowledged message is still on two
+    if kafka.min_insync_replicas is not None:
+        options.append(Option("min.insync.replicas", str(kafka.min_insync_replicas), "same"))
+    elif kafka.replication_factor >= 3:  # one replica may be away, and an acknowledged message is still on two
         options.append(Option("min.insync.replicas", "2", "at_least"))
     partitions = 1 if topic.partitions == 1 else kafka.partitions or topic.partitions
     return Wanted(topic.full_name(kafka.topic_prefix), partitions, kafka.replication_factor, tuple(options))
+
+
+def _retention(kafka: Kafka, topic: Topic) -> Option:
+    """The table's at least; what the settings say of a topic just so, for then it is the operator's word."""
+    hours = kafka.retention_hours.get(topic.name)
+    if hours is None:
+        return Option("retention.ms", str(topic.retention_ms), "at_least")
+    return Option("retention.ms", UNLIMITED if math.isinf(hours) else str(round(hours * HOUR_MS)), "same")
+
+
+def objection(kafka: Kafka) -> str:
+    """Why topics cannot be as the settings want them; '' when they can."""
+    copies, in_sync = kafka.replication_factor, kafka.min_insync_replicas
+    if in_sync is not None and (in_sync < 1 or 0 < copies < in_sync):
+        return f"kafka.min_insync_replicas = {in_sync} must lie between 1 and kafka.replication_factor ({copies})"
+    for name, hours in kafka.retention_hours.items():
+        if name not in TOPICS:
+            return f"kafka.retention_hours names {name!r}, which is none of {', '.join(TOPICS)}"
+        least = TOPICS[name].retention_ms / HOUR_MS if name in READ_AGAIN else 1.0
+        if not hours >= least:
+            why = f"{least:g} or more: whoever is elected reads it again" if name in READ_AGAIN else "1 or more, or inf"
+            return f"kafka.retention_hours.{name} = {hours:g} must be {why}"
+    return ""
 
 
 class _Admin:
@@ -337,9 +369,10 @@ class _Admin:
         self._client.poll(0)
         code, servers = error.args[0].code(), self._kafka.bootstrap_servers
         if code in _FORBIDDEN:
+            who, prefix = bus.login(self._kafka), self._kafka.topic_prefix
             return TopicsError(
-                f"the broker forbids to {what}; grant Describe, DescribeConfigs, Create, Alter and AlterConfigs on "
-                f"topics {self._kafka.topic_prefix}.*, or have an operator create them"
+                f"the broker forbids {who} to {what}; grant Describe, DescribeConfigs, Create, Alter and AlterConfigs "
+                f"on topics {prefix}.* (`warpmeter acls` does it), or have an operator create them"
             )
         if code in bus.AWAY:
             told = [each.str() for each in self._complaints if each.code() != KafkaError._ALL_BROKERS_DOWN]

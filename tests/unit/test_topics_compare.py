@@ -92,3 +92,31 @@ def test_dead_letters_take_what_the_others_carried() -> None:
     sizes = {name: topic.max_message_bytes for name, topic in TOPICS.items()}
     largest = sizes.pop("dead-letters")
     assert all(largest > size for size in sizes.values())
+
+
+def test_what_the_settings_say_of_a_topic_is_held_to_exactly() -> None:
+    kafka = Kafka(compression="zstd", min_insync_replicas=1, retention_hours={"gpu-samples": 6})
+    found = Found(12, 1, {"cleanup.policy": "delete", "retention.ms": "86400000", "max.message.bytes": "1048576",
+                          "compression.type": "producer", "min.insync.replicas": "2"})  # fmt: skip
+    name = "warpmeter.gpu-samples"
+    assert topics.compare(wanted(kafka), found) == [
+        ConfigDiffers(name, "retention.ms", "86400000", "21600000"),
+        ConfigDiffers(name, "compression.type", "producer", "zstd"),
+        ConfigDiffers(name, "min.insync.replicas", "2", "1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kafka", "why"),
+    [
+        (Kafka(retention_hours={"gpu": 6}), "'gpu', which is none of gpu-samples"),
+        (Kafka(retention_hours={"gpu-samples": 0.5}), "must be 1 or more, or inf"),
+        (Kafka(retention_hours={"alerts": 24}), "must be 360 or more: whoever is elected"),
+        (Kafka(replication_factor=3, min_insync_replicas=4), "between 1 and kafka.replication_factor"),
+        (Kafka(min_insync_replicas=0), "between 1"),
+        (Kafka(retention_hours={"gpu-samples": float("inf"), "alerts": 361}, min_insync_replicas=2), ""),
+    ],
+)
+def test_what_topics_cannot_be_is_refused(kafka: Kafka, why: str) -> None:
+    assert why in topics.objection(kafka)
+    assert bool(why) is bool(topics.objection(kafka))

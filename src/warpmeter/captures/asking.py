@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from warpmeter import bus, log, wire
 from warpmeter.captures.wishes import Request
-from warpmeter.registry import Registry, RegistryError
+from warpmeter.registry import RegistryError, configured
 from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.settings import Kafka
 
@@ -40,7 +40,7 @@ class Sender:
     def __init__(self, kafka: Kafka, part: str, extra: Mapping[str, bus.Value] | None = None) -> None:
         self._kafka, self._prefix, self._log = kafka, kafka.topic_prefix, log.get(part)
         self._producer = bus.producer(kafka, {"linger.ms": 2, **(extra or {})}, logger=bus.logger(part))
-        self._registry = Registry(kafka.schema_registry_url, kafka.topic_prefix) if kafka.schema_registry_url else None
+        self._registry = configured(kafka)
 
     def put(self, topic: Topic, key: str, rows: Sequence[Message], delivered: Delivered | None = None) -> None:
         """One message; `delivered` is called from a later `poll` or `flush`. Raises RegistryError, KafkaException."""

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from confluent_kafka import KafkaError, Message, Producer
 
 from warpmeter import bus, topics
-from warpmeter.registry import Registry
+from warpmeter.registry import configured
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Kafka
 from warpmeter.simulate.fleet import Fleet
@@ -123,7 +123,7 @@ class Bus:
         self._kafka, self._trouble, self._refused = kafka, "", ""
         self._stop = stop
         self._names = {name: topic.full_name(kafka.topic_prefix) for name, topic in TOPICS.items()}
-        registry = Registry(kafka.schema_registry_url, kafka.topic_prefix) if kafka.schema_registry_url else None
+        registry = configured(kafka)
         self._frames = {name: registry.frame(TOPICS[name]) if registry else b"" for name in PUBLISHED}
         self._producer: Producer = Producer(bus.options(kafka, bus.PRODUCER, {"log_level": 0}), error_cb=self._note)
 
