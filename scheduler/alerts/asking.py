@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from warpmeter.alerts import Rule, RuleError
-from warpmeter.alerts.rule import NAME
+from warpmeter.alerts.rule import NAME, NOW, takes
 from warpmeter.scheduler.alerts.machine import Subject
 from warpmeter.settings import Alerts, Store
 from warpmeter.store import client
@@ -30,8 +30,9 @@ def ask(store: Store, limits: Alerts, rule: Rule, now: float) -> list[Subject]:
         "max_result_rows": MOST,
         "result_overflow_mode": "throw",
     }
-    values = {**rule.values(), "now": moment(now)}
-    answer = client(store, patience_s=int(limits.rule_s) + 10).query(rule.sql, values, settings=bounds)
+    values = {**rule.values(), **({NOW: moment(now)} if takes(rule.sql, NOW) else {})}
+    # Given values, the client takes a text without parameters for one of Python's, and each % in it for a place of one.
+    answer = client(store, patience_s=int(limits.rule_s) + 10).query(rule.sql, values or None, settings=bounds)
     return subjects(answer.column_names, answer.result_rows)
 
 

@@ -113,13 +113,18 @@ class Machine:
 
     # What is found now.
 
-    def evaluated(self, rule: Rule, subjects: Sequence[Subject], now: float) -> None:
-        """A rule was evaluated: these subjects, and no others, are in its condition."""
+    def evaluated(
+        self, rule: Rule, subjects: Sequence[Subject], now: float, unknown: AbstractSet[str] = frozenset()
+    ) -> None:
+        """A rule was evaluated: these subjects, and no others, are in its condition.
+
+        `unknown`: fingerprints of subjects of which it could not be said; they stay as they are.
+        """
         found = {fingerprint(rule.name, subject.labels): subject for subject in subjects}
         episodes = self._open.setdefault(rule.name, {})
         for mark, subject in found.items():
             self._holds(rule, mark, subject, now)
-        for mark in [each for each in episodes if each not in found]:
+        for mark in [each for each in episodes if each not in found and each not in unknown]:
             self._gone(rule, mark, now)
 
     def _holds(self, rule: Rule, mark: str, subject: Subject, now: float) -> None:

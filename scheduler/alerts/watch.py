@@ -9,7 +9,7 @@ from zlib import crc32
 from confluent_kafka import KafkaException
 
 from warpmeter import log, selfmetrics
-from warpmeter.alerts import Alert, Rule, RuleError, Words
+from warpmeter.alerts import Alert, Rule, RuleError, Words, fingerprint
 from warpmeter.captures.reading import ReadingError
 from warpmeter.registry import RegistryError
 from warpmeter.scheduler.alerts.asking import Ask
@@ -183,6 +183,8 @@ class Watch:
             return self._broken(rule, asked, now, cause(error))
         except RuleError as error:
             return self._broken(rule, asked, now, str(error))
+        except Exception as error:  # noqa: BLE001 - a rule's edge: whatever its text makes of the client, others go on
+            return self._broken(rule, asked, now, repr(error))
         if asked.why:
             self._log.info("evaluated again", rule=rule.name)
         asked.at, asked.why = self._due_from(rule, asked, now), ""
@@ -219,7 +221,12 @@ class Watch:
                 for name, asked in self._asked.items()
                 if asked.why
             ]
-            self._machine.evaluated(broken, found, now)
+            unasked = {
+                fingerprint(BROKEN, {"broken": name})
+                for name, asked in self._asked.items()
+                if asked.at == float("-inf")
+            }
+            self._machine.evaluated(broken, found, now, unasked)
 
     # Telling.
 

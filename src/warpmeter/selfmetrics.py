@@ -123,7 +123,7 @@ _TABLE: Final = (
     Own("warpmeter_alerts_store_away_total", "counter", "evaluations that did not happen: the store was away"),
     Own("warpmeter_alerts_late_evaluations_total", "counter", "evaluations that were left out, being late"),
     Own("warpmeter_alerts_skipped_total", "counter", "evaluations that ended before all rules had their turn"),
-    Own("warpmeter_alerts_bus_errors_total", "counter", "times that alerts could not be read or published"),
+    Own("warpmeter_alerts_bus_errors_total", "counter", "times that alerts could not be read, worked out or published"),
     Own("warpmeter_alerts_firing", "gauge", "alerts that fire, silenced ones too", ("severity",)),
     Own("warpmeter_alerts_changes_total", "counter", "alerts that fired, and that were resolved", ("rule", "state")),
     Own("warpmeter_alerts_captures_total", "counter", "captures that triggers asked for"),

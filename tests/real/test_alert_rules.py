@@ -276,8 +276,9 @@ def test_a_broken_rule_stops_itself_alone_and_is_told(
 ) -> None:
     land(tables, "host-samples", [host("well", began)])
     mine = AlertRule("mine", sql=OWN_RULE, summary="{host} {value}", parameters={"back": 5}, labels={"team": "ops"})
-    chosen = Alerts(rule_s=rule_s, rules=(mine, AlertRule("broken", sql=sql, summary="s")))
-    names = {"broken", "rule-broken"} | ({"mine"} if rule_s > 1 else set())
+    like = AlertRule("like", sql="SELECT host, 1 AS value FROM host_last WHERE host LIKE '%ell%'", summary="{host}")
+    chosen = Alerts(rule_s=rule_s, rules=(mine, like, AlertRule("broken", sql=sql, summary="s")))
+    names = {"broken", "rule-broken"} | ({"mine", "like"} if rule_s > 1 else set())
     watched = on_store(store, [rule for rule in rules(chosen) if rule.name in names], chosen)
     watched.at(began + 1).at(began + 61)
     assert watched.states() == dict.fromkeys(names - {"broken"}, "firing")

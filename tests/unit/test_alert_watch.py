@@ -257,8 +257,8 @@ def test_a_store_that_is_away_since_the_election_is_told_of_and_the_rest_goes_on
     assert len(watch.receivers.recalled) == 2
 
 
-@pytest.mark.parametrize("error", [REFUSED, RuleError("no column value")])
-def test_a_broken_rule_stops_itself_and_its_alerts_stand(error: ClickHouseError | RuleError) -> None:
+@pytest.mark.parametrize("error", [REFUSED, RuleError("no column value"), ValueError("format that nobody knows")])
+def test_a_broken_rule_stops_itself_and_its_alerts_stand(error: Exception) -> None:
     rules = Rules(lost=[subject()], hot=[subject()])
     watch = watched(rules, HOT, LOST, *OWN).at(T)
     rules.answers["lost"] = error
@@ -269,6 +269,18 @@ def test_a_broken_rule_stops_itself_and_its_alerts_stand(error: ClickHouseError 
     assert str(error).partition(" ")[0] in broken.summary
     rules.answers = {}
     assert "rule-broken" not in watch.at(T + 180).states()
+
+
+def test_a_rule_that_is_not_asked_yet_after_an_election_is_as_broken_as_it_was() -> None:
+    gate = replace(LOST, name="lag", gate=True)
+    rules = Rules(lost=RuleError("no column value"))
+    watch = watched(rules, LOST, gate, *OWN).at(T).at(T + 60)
+    assert watch.states() == {"rule-broken": "firing"}
+    watch.restart()
+    rules.answers["lag"] = [subject(starts=False)]
+    assert watch.at(T + 120).at(T + 240).states() == {"rule-broken": "firing"}
+    rules.answers = {}
+    assert "rule-broken" not in watch.at(T + 300).states()
 
 
 def test_while_a_gate_has_a_subject_the_others_are_not_asked() -> None:

@@ -115,6 +115,11 @@ def asked(sql: str) -> dict[str, str]:
     return {use[1]: use[2].strip() for use in _USE.finditer(sql) if use[1] != NOW}
 
 
+def takes(sql: str, parameter: str) -> bool:
+    """Whether SQL takes a parameter of that name."""
+    return any(use[1] == parameter for use in _USE.finditer(sql))
+
+
 def _severity(name: str, text: str) -> Severity:
     if text not in SEVERITIES:
         raise RuleError(f"rule {name}: severity {text!r} is none; there are {', '.join(SEVERITIES)}")

@@ -11,7 +11,7 @@ from warpmeter.cli.common import explained
 from warpmeter.cli.options import Bootstrap, Data, Dsn, Json
 from warpmeter.settings import Settings
 
-app = typer.Typer(no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
+app = typer.Typer(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 Name = Annotated[
     str, typer.Argument(metavar="ALERT", help="Its id, as `alerts list` shows it.", autocompletion=complete.alerts)
 ]
@@ -19,8 +19,13 @@ Comment = Annotated[str, typer.Option("--comment", "-m", help="Why, for those wh
 
 
 @app.callback()
-def main() -> None:
-    """Alerts: what is the matter with hosts, GPUs and jobs; to silence them, and to take care of one."""
+def main(context: typer.Context) -> None:
+    """Alerts: what is the matter with hosts, GPUs and jobs; to silence them, and to take care of one.
+
+    Without a command it lists those that are open, as `warpmeter alerts list` does.
+    """
+    if context.invoked_subcommand is None:
+        context.invoke(list_)
 
 
 @app.command("list")
