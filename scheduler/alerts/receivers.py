@@ -91,8 +91,10 @@ class Account:
         for name in quiet:
             del self.known[name]
         for name, alert in news.firing.items():
-            if name in self.known:
-                self.known[name].alert = alert
+            if (told := self.known.get(name)) is not None:
+                if alert.findings and alert.findings != told.alert.findings:
+                    told.at = float("-inf")  # what a capture found is told at once, as one more time
+                told.alert = alert
         new = [alert for name, alert in firing.items() if name not in self.known and self.wants(alert)]
         room = max(MOST - len(self.known), 0)
         grave = [each.alert for each in ordered(Notice(alert, "firing") for alert in new)][:room]

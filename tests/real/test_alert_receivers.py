@@ -246,3 +246,21 @@ def test_a_thousand_at_once_are_one_message_to_people_and_a_few_to_programs(tmp_
     assert (body["text"], len(body["attachments"]), body["attachments"][-1]["text"]) == (
         "[1000 alerts] gpu-hot", 11, "and 990 more"
     )  # fmt: skip
+
+
+def test_what_a_capture_found_is_told_once_more(tmp_path: Path) -> None:
+    alert = fires("a")
+    found = replace(alert, capture_id="c-1", findings=("launch bound: 53 % of the time",))
+    with http_server() as hook, telling(tmp_path, hook_to(hook)) as outlets:
+        turn(outlets, alert, changed=[alert])
+        until(lambda: len(hook.posts) == 1, "the alert")
+        turn(outlets, replace(alert, capture_id="c-1"))
+        turn(outlets, found)
+        until(lambda: len(hook.posts) == 2, "what was found")
+        turn(outlets, found)
+        turn(outlets, found, changed=[fires("b")])
+        until(lambda: len(hook.posts) == 3, "another")
+    (first,), (second,), (third,) = (json.loads(each.body)["alerts"] for each in hook.posts)
+    assert (first["findings"], second["findings"]) == ([], ["launch bound: 53 % of the time"])
+    assert (second["alert_id"], third["alert_id"]) == ("a", "b")
+    assert first["key"] != second["key"]
