@@ -72,14 +72,14 @@ def jars() -> Path:
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder.with_name(f"{folder.name}.lock")):
+    with locked(folder.with_name(f"{folder.name}.lock")):
         if not folder.is_dir():
             _fetch(folder)
     return folder
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -95,15 +95,24 @@ def _fetch(folder: Path) -> None:
 
 
 def _run_maven(pom: Path, libs: Path) -> None:
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={libs}"]
+    _run(["--file", str(pom), *goal], f"Kafka {KAFKA_VERSION}")
+
+
+def copy(artifact: str, folder: Path) -> None:
+    """One artifact, as group:name:version:packaging:classifier, into a folder; raises KafkaMissingError."""
+    _run(["dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"], artifact)
+
+
+def _run(arguments: list[str], what: str) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise KafkaMissingError(f"{INSTALL}: no mvn here (Debian: apt-get install maven)")
-    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={libs}"]
-    line = [maven, "--batch-mode", "--quiet", "-Dstyle.color=never", "--file", str(pom), *goal]
+    line = [maven, "--batch-mode", "--quiet", "-Dstyle.color=never", *arguments]
     try:
         done = subprocess.run(line, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired as error:
-        raise KafkaMissingError(f"Maven did not fetch Kafka {KAFKA_VERSION} in {FETCH_TIMEOUT_S} s") from error
+        raise KafkaMissingError(f"Maven did not fetch {what} in {FETCH_TIMEOUT_S} s") from error
     if done.returncode != 0:
         said = next((text for text in done.stdout.splitlines() if "ERROR" in text), "no word")
-        raise KafkaMissingError(f"Maven cannot fetch Kafka {KAFKA_VERSION}; check its network or settings.xml: {said}")
+        raise KafkaMissingError(f"Maven cannot fetch {what}; check its network or settings.xml: {said}")
