@@ -491,15 +491,23 @@ def _refuse_alerts(alerts: parts.Alerts) -> None:
         raise ConfigError("alerts.rule_memory below 1 MiB: no rule could be evaluated")
     _refuse_receivers(alerts.receivers)
     _refuse_triggers(alerts.triggers)
-    if not alerts.rules:
-        return
-    from warpmeter.alerts.configured import rules
+    if alerts.rules or alerts.receivers or alerts.triggers:
+        _refuse_rules(alerts)
+
+
+def _refuse_rules(alerts: parts.Alerts) -> None:
+    from warpmeter.alerts.configured import rules, stray
     from warpmeter.alerts.rule import RuleError
 
     try:
         rules(alerts)
     except RuleError as error:
         raise ConfigError(f"alerts.rules: {error}") from error
+    told = [(f"alerts.triggers {each.name!r}: match", each.match) for each in alerts.triggers]
+    told += [(f"alerts.receivers {each.name!r}: routes", route) for each in alerts.receivers for route in each.routes]
+    for where, matchers in told:
+        if why := stray(alerts, matchers):
+            raise ConfigError(f"{where}: {why}")
 
 
 def _refuse_web(web: parts.Web) -> None:

@@ -42,6 +42,7 @@ def test_the_settings_that_it_shows_load(tmp_path: Path) -> None:
         ('kind = "slack"\nurl = "https://x.example"\nrepeat_s = -1', "repeat_s"),
         ('kind = "alertmanager"\nurl = "https://x.example"\nusername = "u"', "username and password"),
         ('kind = "mail"\nhost = "h"\nsender = "w@x.example"', "to is needed"),
+        ('kind = "slack"\nurl = "https://x.example"\nroutes = [{ rule = "gpu-hott" }]', "did you mean gpu-hot?"),
         ('kind = "pager"', "kind"),
     ],
 )

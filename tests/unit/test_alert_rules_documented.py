@@ -155,6 +155,7 @@ def test_a_rule_stands_there_once() -> None:
         ("[alerts]\nrule_memory = 5\n", "below 1 MiB"), ("[alerts]\nrepeat_s = 0\n", "must be more than 0"),
         ("[[alerts.rules]]\nname = 'x'\n", "alerts.rules: x is no built-in rule"),
         ("[[alerts.rules]]\nname = 'gpu-hot'\nfor = 3\n", "did you mean alerts.rules.0.for_s"),
+        ("[[alerts.triggers]]\nname = 'x'\nmatch = { rule = 'no-such' }\n", "'x': match: there is no rule"),
         ("[alerts]\nrules = { name = 'x' }\n", r"[[alerts.rules]] in double brackets"),
     ],
 )  # fmt: skip

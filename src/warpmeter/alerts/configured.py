@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from warpmeter.alerts.rule import NAME, OWN, Parameter, Rule, RuleError, asked, builtin
+from warpmeter.alerts.words import EXPRESSION
 from warpmeter.lexer import LexError, Token, lexemes
 from warpmeter.settings import AlertRule, Alerts
 
@@ -27,6 +28,16 @@ def rules(settings: Alerts) -> tuple[Rule, ...]:
             known[given.name] = _own(given)
     off = {given.name for given in settings.rules if not given.enabled}
     return tuple(rule for name, rule in sorted(known.items()) if name not in off)
+
+
+def stray(settings: Alerts, matchers: Mapping[str, str]) -> str:
+    """Why matchers of the settings fit no alert, '' where they may: they name a rule that is none, or switched off."""
+    wanted = matchers.get("rule", "")
+    known = {rule.name for rule in rules(settings)}
+    if not wanted or wanted.startswith(EXPRESSION) or wanted in known:
+        return ""
+    close = get_close_matches(wanted, known, 1)
+    return f"there is no rule {wanted}" + (f"; did you mean {close[0]}?" if close else ": `warpmeter alerts rules`")
 
 
 def _changed(rule: Rule, given: AlertRule) -> Rule:
