@@ -249,6 +249,21 @@ def test_annotations_have_what_grafana_marks(week: World, shared_tables: Client)
             assert answer.result_rows, (board["title"], annotation["name"])
 
 
+def test_the_rights_that_the_page_gives_are_taken_by_the_engine_and_are_those_that_are_asked_for(
+    shared_tables: Client,
+) -> None:
+    page = (DEPLOY.parents[1] / "docs" / "deploy" / "grafana.md").read_text()
+    found = [each.strip() for block in re.findall(r"```sql\n(.*?)```", page, re.S) for each in block.split(";")]
+    assert len([each for each in found if each]) == 2
+    assert all("Query" in shared_tables.query(f"EXPLAIN AST {each}").result_rows[0][0] for each in found if each)
+    (granted,) = re.findall(r"GRANT SELECT\((.*?)\) ON warpmeter\.dead_letters", page)
+    letters = [sql for _, target in queries(BOARDS["ingest"]) if "FROM dead_letters" in (sql := target["rawSql"])]
+    columns = shared_tables.query("SELECT name FROM system.columns WHERE table = 'dead_letters'").result_rows
+    bare = " ".join(re.sub(r" AS \w+", "", sql) for sql in letters)
+    used = {name for (name,) in columns if re.search(rf"\b{name}\b", bare)}
+    assert used == set(granted.split(", "))
+
+
 # --- the files ----------------------------------------------------------------------------------------------------
 
 

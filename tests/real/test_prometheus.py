@@ -197,6 +197,8 @@ def _test(series: Mapping[str, str], moments: Mapping[int, str]) -> dict[str, An
 def test_each_alert_fires_when_it_should_alone_and_none_in_healthy_hours(tmp_path: Path) -> None:
     assert set(CASES) == set(ALERTS)
     tests = [_test(HEALTHY, {5: "", 60: "", MINUTES: ""})]
+    operator = {name.replace('job="warpmeter', 'job="ns/release-warpmeter'): values for name, values in HEALTHY.items()}
+    tests.append(_test(operator, {60: ""}))
     tests += [_test({**HEALTHY, **case.series}, {case.quiet: "", case.at: name}) for name, case in CASES.items()]
     file = tmp_path / "rules.test.yml"
     file.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))

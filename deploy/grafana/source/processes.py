@@ -31,8 +31,8 @@ PROCESSES: Final = Dashboard(
                 _lines(
                     "Processes that are up",
                     "short",
-                    ('sum by (job) (up{job=~"warpmeter-.+"})', "{{job}}"),
-                    ('sum by (job) (1 - up{job=~"warpmeter-.+"})', "{{job}} down"),
+                    ('sum by (job) (up{job=~"(.*[/-])?warpmeter-.+"})', "{{job}}"),
+                    ('sum by (job) (1 - up{job=~"(.*[/-])?warpmeter-.+"})', "{{job}} down"),
                 ),
                 _lines(
                     "Active schedulers",
