@@ -12,7 +12,7 @@ FROM
     SELECT
         a.alert_id AS alert_id, argMax(a.state, a.ts) AS state, argMax(a.severity, a.ts) AS severity,
         argMax(a.silenced_by, a.ts) = ''
-            AND alert_id NOT IN (
+            AND alert_id GLOBAL NOT IN (
                 SELECT w.subject FROM alert_words AS w GROUP BY w.subject HAVING argMax(w.action, w.ts) = 'acknowledge'
             ) AS heard
     FROM alerts AS a

@@ -41,8 +41,8 @@ SELECT
     multiIf(state = 'firing', if(silenced_by = '' AND acknowledged_by = '', 30, 20), state = 'pending', 10, 0)
         + indexOf(['info', 'warning', 'critical'], toString(severity)) AS urgency
 FROM alerts AS now
-LEFT JOIN words ON words.subject = now.alert_id
-WHERE (now.alert_id, now.ts) IN (SELECT alert_id, at FROM latest)
+GLOBAL LEFT JOIN words ON words.subject = now.alert_id
+WHERE (now.alert_id, now.ts) GLOBAL IN (SELECT alert_id, at FROM latest)
     AND multiIf(
         {state:String} = '', state != 'dropped', {state:String} = 'open', state IN ('pending', 'firing'), state = {state:String})
     AND ({severity:String} = '' OR severity = {severity:String})

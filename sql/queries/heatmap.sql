@@ -34,7 +34,7 @@ FROM
     FROM {windows:Identifier} AS t
     WHERE window >= toDateTime(first, 'UTC') AND window < toDateTime(last, 'UTC')
         AND ({host:String} = '' OR t.host = {host:String})
-        AND ({job_id:String} = '' OR (t.host, t.uuid) IN (
+        AND ({job_id:String} = '' OR (t.host, t.uuid) GLOBAL IN (
             SELECT host, arrayJoin(gpu_uuids_held) FROM job_trees WHERE job_id = {job_id:String}
         ))
         AND ({job_id:String} = '' OR t.window BETWEEN

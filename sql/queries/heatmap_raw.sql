@@ -24,7 +24,7 @@ FROM
     FROM gpu_samples AS t
     WHERE ts >= toDateTime64(first, 3, 'UTC') AND ts < toDateTime64(last, 3, 'UTC')
         AND ({host:String} = '' OR t.host = {host:String})
-        AND ({job_id:String} = '' OR (t.host, t.uuid) IN (
+        AND ({job_id:String} = '' OR (t.host, t.uuid) GLOBAL IN (
             SELECT host, arrayJoin(gpu_uuids_held) FROM job_trees WHERE job_id = {job_id:String}
         ))
         AND ({job_id:String} = '' OR t.ts BETWEEN

@@ -90,7 +90,7 @@ FROM
                     sum(w.sm_clock_megahertz_sum) / nullIf(sum(w.sm_clock_megahertz_count), 0) * 1000000 AS sm_clock_hertz,
                     sum(w.fb_used_mebibytes_sum) / nullIf(sum(w.fb_used_mebibytes_count), 0) * 1048576 AS fb_used_bytes
                 FROM {windows:Identifier} AS w
-                WHERE w.host IN (SELECT host FROM job_trees WHERE job_id = {job_id:String})
+                WHERE w.host GLOBAL IN (SELECT host FROM job_trees WHERE job_id = {job_id:String})
                     AND w.window >= greatest(begun, toStartOfInterval({since:DateTime('UTC')}, toIntervalSecond({step_s:UInt32})))
                     AND w.window < {until:DateTime('UTC')} AND w.window <= seen
                 GROUP BY host, uuid
@@ -99,7 +99,7 @@ FROM
             (
                 SELECT toString(p.host) AS host, toString(p.uuid) AS uuid, argMax(toNullable(ranked.rank), p.ts) AS rank, argMax(toNullable(p.pid), p.ts) AS pid
                 FROM gpu_processes AS p
-                INNER JOIN
+                GLOBAL INNER JOIN
                 (
                     SELECT DISTINCT toString(host) AS host, placed.1 AS rank, placed.2 AS pid
                     FROM job_events ARRAY JOIN arrayZip(ranks, rank_pids) AS placed

@@ -13,7 +13,7 @@ WITH
         FROM jobs
         WHERE jobs.name = {job:String} AND jobs.user = {user:String} AND jobs.started_at >= {past:DateTime('UTC')}
             AND jobs.started_at < {until:DateTime('UTC')}
-            AND jobs.job_id IN (SELECT t.job_id FROM job_trees AS t WHERE t.name = {job:String} AND t.last_at >= {past:DateTime('UTC')})
+            AND jobs.job_id GLOBAL IN (SELECT t.job_id FROM job_trees AS t WHERE t.name = {job:String} AND t.last_at >= {past:DateTime('UTC')})
     ),
     held AS
     (

@@ -22,7 +22,7 @@ WITH
     runs AS
     (
         SELECT told.job_id AS job_id FROM told
-        WHERE (told.user, told.name) IN (SELECT asked_of.user, asked_of.name FROM told AS asked_of WHERE asked_of.asked)
+        WHERE (told.user, told.name) GLOBAL IN (SELECT asked_of.user, asked_of.name FROM told AS asked_of WHERE asked_of.asked)
     )
 SELECT job_id, metric, figure, windows
 FROM
@@ -45,7 +45,7 @@ FROM
             ]) AS measured
         FROM job_windows_1h AS w
         WHERE w.window >= toStartOfHour({past:DateTime('UTC')}) AND w.window < {until:DateTime('UTC')}
-            AND w.job_id IN (SELECT runs.job_id FROM runs)
+            AND w.job_id GLOBAL IN (SELECT runs.job_id FROM runs)
         GROUP BY w.job_id, w.window
     ) AS hours
     WHERE hours.measured.3 > 0
@@ -57,7 +57,7 @@ FROM
         SELECT s.job_id AS job_id, s.window AS window, sum(s.step_seconds_sum) / sum(s.readings) AS mean, sum(s.readings) AS readings
         FROM job_steps_1h AS s
         WHERE s.window >= toStartOfHour({past:DateTime('UTC')}) AND s.window < {until:DateTime('UTC')}
-            AND s.job_id IN (SELECT runs.job_id FROM runs)
+            AND s.job_id GLOBAL IN (SELECT runs.job_id FROM runs)
         GROUP BY s.job_id, s.window
     ) AS counted
     GROUP BY counted.job_id
@@ -66,7 +66,7 @@ FROM
         toString(r.job_id) AS job_id, 'traced_step_seconds' AS metric, quantileExactInclusive(0.5)(assumeNotNull(r.step_p50_ns)) / 1e9 AS figure,
         uniqExact(r.capture_id) AS windows
     FROM trace_ranks AS r
-    WHERE r.step_p50_ns IS NOT NULL AND r.captured_at < {until:DateTime('UTC')} AND r.job_id IN (SELECT runs.job_id FROM runs)
+    WHERE r.step_p50_ns IS NOT NULL AND r.captured_at < {until:DateTime('UTC')} AND r.job_id GLOBAL IN (SELECT runs.job_id FROM runs)
     GROUP BY r.job_id
 )
 ORDER BY job_id, metric

@@ -23,7 +23,7 @@ WITH
     runs AS
     (
         SELECT told.job_id AS job_id FROM told
-        WHERE (told.user, told.name) IN (SELECT asked_of.user, asked_of.name FROM told AS asked_of WHERE asked_of.asked)
+        WHERE (told.user, told.name) GLOBAL IN (SELECT asked_of.user, asked_of.name FROM told AS asked_of WHERE asked_of.asked)
     )
 SELECT
     job_id, gpu_model, name, any(short) AS short_name, count() AS captures, sum(times) AS count,
@@ -36,7 +36,7 @@ FROM
         any(toString(k.short_name)) AS short, sum(k.count) AS times, sum(k.total_ns) AS ns
     FROM trace_kernels AS k
     WHERE k.count > 0 AND k.sort IN ('compute', 'comm') AND k.captured_at < {until:DateTime('UTC')}
-        AND k.job_id IN (SELECT runs.job_id FROM runs)
+        AND k.job_id GLOBAL IN (SELECT runs.job_id FROM runs)
     GROUP BY k.job_id, k.capture_id, k.gpu_model, k.name
 )
 GROUP BY job_id, gpu_model, name

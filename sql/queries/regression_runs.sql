@@ -21,5 +21,5 @@ WITH
     )
 SELECT job_id, user, name, started_at, last_seen_at, asked
 FROM told
-WHERE (user, name) IN (SELECT of.user, of.name FROM told AS of WHERE of.asked)
+WHERE (user, name) GLOBAL IN (SELECT of.user, of.name FROM told AS of WHERE of.asked)
 ORDER BY user, name, started_at, job_id

@@ -40,7 +40,7 @@ FROM
                 ('cpu_cores', sum(w.cpu_core_seconds), sum(w.cpu_known_seconds))
             ]) AS measured
         FROM {windows:Identifier} AS w
-        WHERE w.window >= {since:DateTime('UTC')} AND w.window < {until:DateTime('UTC')} AND w.job_id IN (SELECT runs.job_id FROM runs)
+        WHERE w.window >= {since:DateTime('UTC')} AND w.window < {until:DateTime('UTC')} AND w.job_id GLOBAL IN (SELECT runs.job_id FROM runs)
         GROUP BY w.job_id, at
     )
     WHERE measured.3 > 0
@@ -49,7 +49,7 @@ FROM
         s.job_id AS job_id, 'step_seconds' AS metric, intDiv(toUnixTimestamp(s.window), {step_s:UInt32}) * {step_s:UInt32} AS at,
         sum(s.step_seconds_sum) / sum(s.readings) AS mean, toFloat64(sum(s.readings)) AS weight
     FROM {steps:Identifier} AS s
-    WHERE s.window >= {since:DateTime('UTC')} AND s.window < {until:DateTime('UTC')} AND s.job_id IN (SELECT runs.job_id FROM runs)
+    WHERE s.window >= {since:DateTime('UTC')} AND s.window < {until:DateTime('UTC')} AND s.job_id GLOBAL IN (SELECT runs.job_id FROM runs)
     GROUP BY s.job_id, at
 ) AS steps
 GROUP BY steps.job_id, steps.metric

@@ -40,7 +40,7 @@ FROM
             AND ({host:String} = '' OR t.host = {host:String})
             AND ({kind:String} = '' OR t.kind = {kind:String})
             AND ({device:String} = '' OR t.device = {device:String})
-            AND ({job_id:String} = '' OR t.host IN (SELECT host FROM job_trees WHERE job_id = {job_id:String}))
+            AND ({job_id:String} = '' OR t.host GLOBAL IN (SELECT host FROM job_trees WHERE job_id = {job_id:String}))
             AND isNotNull({metric_column:Identifier})
         GROUP BY of_host, of_kind, of_device, at
     )

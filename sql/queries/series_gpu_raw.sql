@@ -30,7 +30,7 @@ WITH
         WHERE t.ts >= toDateTime64(first, 3, 'UTC') AND t.ts < toDateTime64(last, 3, 'UTC')
             AND ({host:String} = '' OR t.host = {host:String})
             AND ({gpu:String} = '' OR toString(t.gpu) = {gpu:String} OR t.uuid = {gpu:String})
-            AND ({job_id:String} = '' OR (t.host, t.uuid) IN (
+            AND ({job_id:String} = '' OR (t.host, t.uuid) GLOBAL IN (
                 SELECT host, arrayJoin(gpu_uuids_held) FROM job_trees WHERE job_id = {job_id:String}
             ))
             AND ({job_id:String} = '' OR t.ts BETWEEN

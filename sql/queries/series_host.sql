@@ -28,7 +28,7 @@ WITH
         FROM {windows:Identifier} AS t
         WHERE t.window >= toDateTime(first, 'UTC') AND t.window < toDateTime(last, 'UTC')
             AND ({host:String} = '' OR t.host = {host:String})
-            AND ({job_id:String} = '' OR t.host IN (SELECT host FROM job_trees WHERE job_id = {job_id:String}))
+            AND ({job_id:String} = '' OR t.host GLOBAL IN (SELECT host FROM job_trees WHERE job_id = {job_id:String}))
         GROUP BY host
     ),
     highest AS

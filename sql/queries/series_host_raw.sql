@@ -26,7 +26,7 @@ WITH
         FROM host_samples AS t
         WHERE t.ts >= toDateTime64(first, 3, 'UTC') AND t.ts < toDateTime64(last, 3, 'UTC')
             AND ({host:String} = '' OR t.host = {host:String})
-            AND ({job_id:String} = '' OR t.host IN (SELECT host FROM job_trees WHERE job_id = {job_id:String}))
+            AND ({job_id:String} = '' OR t.host GLOBAL IN (SELECT host FROM job_trees WHERE job_id = {job_id:String}))
         GROUP BY host
     ),
     highest AS

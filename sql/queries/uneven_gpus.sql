@@ -13,7 +13,7 @@ FROM
     SELECT host, gpu, uuid, sum({metric_sum:Identifier}) / nullIf(sum({metric_count:Identifier}), 0) * {metric_factor:Float64} AS mean
     FROM gpu_heatmap_1m
     WHERE window >= toStartOfMinute({since:DateTime('UTC')}) AND window < {until:DateTime('UTC')}
-        AND (host, uuid) IN (SELECT host, arrayJoin(gpu_uuids_held) FROM job_trees WHERE job_id = {job_id:String})
+        AND (host, uuid) GLOBAL IN (SELECT host, arrayJoin(gpu_uuids_held) FROM job_trees WHERE job_id = {job_id:String})
         AND window BETWEEN (SELECT toStartOfMinute(min(started_at)) FROM job_trees WHERE job_id = {job_id:String})
             AND (SELECT max(last_at) FROM job_trees WHERE job_id = {job_id:String})
     GROUP BY host, gpu, uuid

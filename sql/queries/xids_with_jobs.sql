@@ -19,7 +19,7 @@ CROSS JOIN
     (
         SELECT job_id, any(t.name) AS name, any(t.user) AS user
         FROM job_trees AS t
-        WHERE job_id IN (SELECT arrayJoin(e.job_ids) FROM gpu_events AS e WHERE kind = 'xid' AND e.ts >= {since:DateTime('UTC')})
+        WHERE job_id GLOBAL IN (SELECT arrayJoin(e.job_ids) FROM gpu_events AS e WHERE kind = 'xid' AND e.ts >= {since:DateTime('UTC')})
         GROUP BY job_id
     )
 ) AS owners
