@@ -19,6 +19,7 @@ from warpmeter.settings import Kafka, Settings
 from warpmeter.simulate.fleet import Fleet
 from warpmeter.simulate.run import PUBLISHED, Bus, Nowhere, Pace, Report, Totals, prepare, run
 from warpmeter.tail import Seen, Wanted
+from warpmeter.wire import unpack
 
 SMALL = Fleet(hosts=4, gpus=2, interval_s=1.0, faults_per_hour=0)
 QUIET = Report(quiet=True)
@@ -79,6 +80,22 @@ def test_a_run_after_another_sends_no_instant_twice(kafka_settings: Kafka, tmp_p
     assert first.ticks >= 20
     times = Counter((each.key, each.ts) for each in published(kafka_settings)["gpu-samples"])
     assert set(times.values()) == {1}
+
+
+def test_jobs_end_with_a_run_and_the_next_begins_its_own(tmp_path: Path) -> None:
+    told: list[list[Any]] = []
+    for backfill_s in (600, 900):
+        sink = Nowhere(kept=[])
+        run(SMALL, Pace(backfill_s, duration_s=0, resume=tmp_path / "simulated"), sink, threading.Event(), QUIET)
+        kept = [each for each in sink.kept or () if each.topic == "job-events"]
+        told.append([row for each in kept for row in unpack(TOPICS["job-events"], each.value)])
+        (tmp_path / "simulated").write_text(f"{time.time() - 300:020.3f}\n")  # the next one comes later
+    for rows in told:
+        ids = {event: {row.job_id for row in rows if row.event == event} for event in ("started", "ended")}
+        assert ids["started"] == ids["ended"] != set()
+    first, second = told
+    assert not {row.job_id for row in first} & {row.job_id for row in second}
+    assert min(row.started_at for row in second) >= time.time() - 300 - 120
 
 
 def test_the_present_comes_in_time() -> None:

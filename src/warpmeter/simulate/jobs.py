@@ -172,11 +172,12 @@ def profile(kind: Kind, rng: np.random.Generator) -> Profile[float]:
 
 @dataclass
 class Queue:
-    """Gives each slot one job after another, with gaps. At `start` the fleet is in mid-flight."""
+    """Gives each slot one job after another, with gaps. At `start` the fleet is in mid-flight, or has just come up."""
 
     fleet: Fleet
     slots: Sequence[Slot]
     start: float
+    in_flight: bool = True
     jobs: list[Job | None] = field(init=False)
     profiles: Floats = field(init=False)
     started_at: Floats = field(init=False)
@@ -190,7 +191,7 @@ class Queue:
         self.started_at = np.full(len(self.slots), self.start)
         self._free_at = np.zeros(len(self.slots))
         for slot in self.slots:
-            self._fill(slot, self.start, self._first_kind(slot), running=True)
+            self._fill(slot, self.start, self._first_kind(slot), running=self.in_flight)
 
     @property
     def profile(self) -> Profile[Floats]:

@@ -129,7 +129,7 @@ class Bus:
 
     def send(self, envelope: Envelope, ts: float) -> None:
         """Produce, waiting while the producer's queue is full; gives up only when told to stop."""
-        while not self._stop.is_set():
+        while True:
             try:
                 self._producer.produce(
                     self._names[envelope.topic],
@@ -141,6 +141,8 @@ class Bus:
                 )
                 return
             except BufferError:
+                if self._stop.is_set():
+                    return
                 self._producer.poll(0.1)
 
     def waiting(self) -> int:
@@ -177,6 +179,7 @@ def run(fleet: Fleet, pace: Pace, sink: Sink, stop: threading.Event, report: "Re
     """Send ticks to `sink` until `stop` is set or the pace's duration is over; returns what was sent.
 
     Ticks lie on whole multiples of the interval. One that is late is sent at once: time is made up, never left out.
+    The jobs of a fleet that may be resumed end with it, and whoever resumes it begins others.
     """
     began = time.time()
     memory = _Memory(pace.resume) if pace.resume else None
@@ -184,9 +187,9 @@ def run(fleet: Fleet, pace: Pace, sink: Sink, stop: threading.Event, report: "Re
     start = floor(max(began - pace.backfill_s, sent + fleet.interval_s) / fleet.interval_s) * fleet.interval_s
     end = float("inf") if pace.duration_s is None else began + pace.duration_s
     totals = Totals()
-    for tick in Simulation(fleet, round(start, 3)):
-        if tick.ts > end or not _wait(_due(pace, began, start, tick.ts, totals.rows), stop, report, totals):
-            break
+    simulation = Simulation(fleet, round(start, 3), in_flight=not sent)
+    while simulation.now <= end and _wait(_due(pace, began, start, simulation.now, totals.rows), stop, report, totals):
+        tick = simulation.tick()
         if memory:
             memory.keep(tick.ts)
         for envelope in tick.envelopes:
@@ -196,6 +199,10 @@ def run(fleet: Fleet, pace: Pace, sink: Sink, stop: threading.Event, report: "Re
         totals.seconds, totals.behind_s, totals.waiting = now - began, max(0.0, now - tick.ts), sink.waiting()
         totals.trouble = sink.trouble()
         report(totals)
+    if memory and totals.ticks:
+        last = simulation.end()
+        for envelope in last.envelopes:
+            sink.send(envelope, last.ts)
     return totals
 
 

@@ -43,13 +43,13 @@ class Tick:
 class Simulation:
     """Yields ticks from `start` (seconds since the epoch) on, `fleet.interval_s` apart, without end.
 
-    The same fleet and start give the same bytes.
+    The same fleet and start give the same bytes. `in_flight`: its jobs have begun before.
     """
 
-    def __init__(self, fleet: Fleet, start: float) -> None:
+    def __init__(self, fleet: Fleet, start: float, in_flight: bool = True) -> None:
         self.fleet, self.now = fleet, start
         cut = slots(fleet)
-        self._queue = Queue(fleet, cut, start)
+        self._queue = Queue(fleet, cut, start, in_flight)
         self._faults = Faults(fleet, start)
         self._load, self._gpus, self._hosts = gpus.Load(fleet, cut), gpus.Gpus(fleet, cut), hosts.Hosts(fleet, cut)
         self._events = Events(fleet, self._hosts)
@@ -85,6 +85,15 @@ class Simulation:
         keys = {name.encode() for name in silent}
         self.now = round(ts + self.fleet.interval_s, 3)
         return Tick(ts, [each for each in envelopes if each.key not in keys] if keys else envelopes)
+
+    def end(self) -> Tick:
+        """What the fleet tells when it is shut down, with its last tick: all jobs end."""
+        running = {job.job_id: job for jobs in self._running for job in jobs.values()}
+        told: dict[int, list[bytes]] = defaultdict(list)
+        ts = round(self.now - self.fleet.interval_s, 3)
+        for job in running.values():
+            self._change(job, "ended", ts, told)
+        return Tick(ts, [self._envelope("job-events", host, pieces) for host, pieces in told.items()])
 
     def _strike(self, fault: Fault) -> None:
         if fault.kind == "lost":
