@@ -5,13 +5,13 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
 from typing import Final
 
 from warpmeter.queries import Query, parse
-from warpmeter.scheduler.reports.kinds import Table
+from warpmeter.scheduler.reports.kinds import Period, Table
 from warpmeter.store import ClickHouseError, Client
 
 INLINE: Final = 100_000
@@ -27,6 +27,14 @@ def questions() -> Mapping[str, Query]:
     folder = resources.files("warpmeter") / "sql" / "reports"
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
     return {(name := file.name.removesuffix(".sql")): parse(name, file.read_text()) for file in files}
+
+
+@dataclass(frozen=True)
+class Until:
+    """The end of the last sample of any GPU and of any host within a period; None: there was none."""
+
+    gpus: datetime | None
+    hosts: datetime | None
 
 
 @dataclass
@@ -50,6 +58,14 @@ class Asker:
         self._asked[name] = (query.sql, values, b"\n".join(lines[2:]))
         return Table(name, title, query.description, columns, rows, types)
 
+    def know_until(self, period: Period) -> Until:
+        """Until when the fleet was measured in the period; questions that ask for it have it from now on."""
+        asked = self.table("measured_until", "measured_until", "")
+        ends = {of: _moment(at) for of, at in asked.rows}
+        gpus, hosts = ends.get("gpus"), ends.get("hosts")
+        self.common = {**self.common, "gpus_until": gpus or period.end, "hosts_until": hosts or period.end}
+        return Until(gpus, hosts)
+
     def parquet(self, table: Table) -> bytes:
         """The table as the engine writes it, all its columns that `table` still has. Raises ClickHouseError."""
         sql, values, body = self._asked.get(table.name, ("", {}, b""))  # a table made of answers was not asked for
@@ -72,8 +88,17 @@ class Asker:
         for parameter in query.parameters:
             where = given if parameter.name in given else self.common
             value = where.get(parameter.name, parameter.default)
-            found[parameter.name] = f"{value:%Y-%m-%d %H:%M:%S}" if isinstance(value, datetime) else value
+            found[parameter.name] = _stamp(value) if isinstance(value, datetime) else value
         return found
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def _stamp(at: datetime) -> str:
+    """To the millisecond where it is within a second."""
+    return f"{at:%Y-%m-%d %H:%M:%S}" + (f".{at.microsecond // 1000:03}" if at.microsecond else "")
 
 
 def _inline(table: Table) -> str:
@@ -107,4 +132,4 @@ def as_csv(table: Table) -> bytes:
     return file.getvalue().encode()
 
 
-__all__ = ["Asker", "ClickHouseError", "as_csv", "questions"]
+__all__ = ["Asker", "ClickHouseError", "Until", "as_csv", "questions"]

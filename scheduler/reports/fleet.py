@@ -11,7 +11,18 @@ from warpmeter.scheduler.reports.columns import NOT_TOLD
 from warpmeter.scheduler.reports.document import Document, Figure, Section, Tile, priced
 from warpmeter.scheduler.reports.figures import Series
 from warpmeter.scheduler.reports.kinds import Asked, Finding, Period, Price, Shown, Table
-from warpmeter.scheduler.reports.telling import Row, day_of, hours, money, rows, share, unpriced, when, worst_first
+from warpmeter.scheduler.reports.telling import (
+    Row,
+    day_of,
+    hours,
+    measured,
+    money,
+    rows,
+    share,
+    unpriced,
+    when,
+    worst_first,
+)
 
 PERIODS_BEFORE: Final = 12
 """Periods before this one that the trend shows, as long as it."""
@@ -28,6 +39,7 @@ TREND: Final = ("starts_at", "jobs", "available_gpu_hours", "allocated_gpu_hours
 
 def document(asker: Asker, asked: Asked, period: Period) -> Document:
     """The whole report; one that says so where nothing was measured."""
+    until = asker.know_until(period).gpus
     tables = {table.name: priced(table, asked.price) for table in _ask(asker, period)}
     totals = rows(tables["totals"])[0]
     title = f"Fleet report: {when(period)}"
@@ -35,7 +47,7 @@ def document(asker: Asker, asked: Asked, period: Period) -> Document:
         return _empty(title, period, tables)
     return Document(
         title=title,
-        subtitle=f"{period}. "
+        subtitle=f"{measured(period, until)}. "
         + ", ".join(count(totals[f"{each}s"], each.replace("gpu", "GPU")) for each in _KINDS)
         + ".",
         summary=_summary(totals, asked.price),

@@ -9,7 +9,7 @@ from warpmeter.scheduler.reports.asking import Asker
 from warpmeter.scheduler.reports.document import Document, Figure, Section, Tile
 from warpmeter.scheduler.reports.figures import Series
 from warpmeter.scheduler.reports.kinds import Asked, Finding, Period, Shown, Table
-from warpmeter.scheduler.reports.telling import hours, rows, some, when, worst_first
+from warpmeter.scheduler.reports.telling import hours, measured, rows, some, when, worst_first
 
 RESET_NEEDED: Final = (48, 62, 63, 64, 74, 79, 92, 94, 95, 109, 119, 120, 140, 154)
 """XIDs after which NVIDIA asks for a reset or diagnostics rather than a look at the program
@@ -29,6 +29,7 @@ _TABLES: Final = (
 
 def document(asker: Asker, asked: Asked, period: Period) -> Document:  # noqa: ARG001 - the form that all reports have
     """The whole report; one that says so where nothing was measured."""
+    until = asker.know_until(period).hosts
     tables = {name: asker.table(question, name, title) for question, name, title in _TABLES}
     tables["totals"] = asker.table("health_totals", "totals", "Totals")
     totals = rows(tables["totals"])[0]
@@ -43,7 +44,7 @@ def document(asker: Asker, asked: Asked, period: Period) -> Document:  # noqa: A
     findings = worst_first(_findings(tables))
     return Document(
         title=title,
-        subtitle=f"{period}. {count(totals['hosts'], 'host')}, {count(totals['gpus'], 'GPU')}.",
+        subtitle=f"{measured(period, until)}. {count(totals['hosts'], 'host')}, {count(totals['gpus'], 'GPU')}.",
         summary=_summary(tables, findings),
         tiles=tuple(_tiles(tables)),
         findings=findings,

@@ -48,6 +48,12 @@ def when(period: Period) -> str:
     return f"{period.start:%-d %b %Y} to {last:%-d %b %Y}" if length > timedelta(days=1) else f"{last:%-d %b %Y}"
 
 
+def measured(period: Period, until: datetime | None) -> str:
+    """The period, and until when it was measured where that is not its end."""
+    short = until is not None and until < period.end
+    return f"{period}, measured until {until:%Y-%m-%d %H:%M:%S}" if short else str(period)
+
+
 def day_of(text: str) -> str:
     """`23 Nov`, of a time as the engine writes it."""
     return f"{datetime.fromisoformat(text):%-d %b}"

@@ -1,10 +1,11 @@
 -- What did the fleet have, and what became of it? One row over the period. Available: hours that GPUs were measured (a MIG
 -- instance counts as a GPU); unmeasured: hours since a GPU was first seen in which nothing was heard of it, up to the last
--- hour that any GPU was. Allocated: held by jobs; of it wasted: known to be below 5 %, used: known to be above, unknown:
+-- sample of any GPU. Allocated: held by jobs; of it wasted: known to be below 5 %, used: known to be above, unknown:
 -- neither is known. Free: available, and held by no job. Means weigh GPUs by time; energy is power times the time in which it
 -- is known (power_known_share).
 -- @since -  start of the period, a whole hour
 -- @until -  its end
+-- @gpus_until -  end of the last sample of any GPU in it
 -- @price_per_kwh -  of energy, or NULL
 -- @price_per_gpu_hour -  of an allocated GPU hour, or NULL
 WITH
@@ -12,8 +13,6 @@ WITH
     (
         SELECT
             w.host AS host, w.gpu AS gpu, w.uuid AS uuid,
-            min(w.window) AS first_window,
-            max(w.window) AS last_window,
             sum(w.covered_ms) AS covered_ms,
             sum(w.idle_ms) AS idle_ms,
             sum(w.gpu_util_permille_sum * w.covered_ms / w.samples) AS util,
@@ -34,10 +33,10 @@ WITH
             uniqExact(gpu.host) AS hosts,
             count() AS gpus,
             sum(gpu.covered_ms) / 3600000 AS available,
-            sum(greatest(0, dateDiff('second',
-                greatest({since:DateTime('UTC')}, if(seen.first_at = 0, {since:DateTime('UTC')}, toDateTime(seen.first_at, 'UTC'))),
-                least({until:DateTime('UTC')}, (SELECT max(gpu.last_window) FROM gpu) + INTERVAL 1 HOUR)
-            ) - gpu.covered_ms / 1000)) / 3600 AS unmeasured,
+            sum(greatest(0,
+                toUnixTimestamp64Milli({gpus_until:DateTime64(3, 'UTC')})
+                - greatest(toUnixTimestamp({since:DateTime('UTC')}) * 1000, seen.first_ms) - gpu.covered_ms
+            )) / 3600000 AS unmeasured,
             sum(gpu.idle_ms) / 3600000 AS idle,
             sum(gpu.util) / nullIf(sum(gpu.util_known), 0) / 1000 AS gpu_util,
             sum(gpu.sm) / nullIf(sum(gpu.sm_known), 0) / 1000 AS sm_active,
@@ -48,7 +47,7 @@ WITH
         FROM gpu
         GLOBAL LEFT JOIN
         (
-            SELECT last.host AS host, last.gpu AS gpu, last.uuid AS uuid, toUnixTimestamp(min(last.first_at)) AS first_at
+            SELECT last.host AS host, last.gpu AS gpu, last.uuid AS uuid, toUnixTimestamp64Milli(min(last.first_at)) AS first_ms
             FROM gpu_last AS last
             GROUP BY last.host, last.gpu, last.uuid
         ) AS seen ON seen.host = gpu.host AND seen.gpu = gpu.gpu AND seen.uuid = gpu.uuid

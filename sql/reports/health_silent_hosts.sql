@@ -1,20 +1,21 @@
 -- Which hosts were silent? Hours of the period in which nothing was measured of a host since it was first seen, up to the
--- last hour that any host was heard of.
+-- last sample of any host.
 -- @since -  start of the period, a whole hour
 -- @until -  its end
+-- @hosts_until -  end of the last sample of any host in it
 -- @least_hours 0.1  silent for at least so long
 -- @limit 2000  how many rows
 WITH
     heard AS
     (
-        SELECT w.host AS host, sum(w.covered_ms) / 3600000 AS hours, max(w.window) AS last_window
+        SELECT w.host AS host, sum(w.covered_ms) / 3600000 AS hours
         FROM host_windows_1h AS w
         WHERE w.window >= {since:DateTime('UTC')} AND w.window < {until:DateTime('UTC')}
         GROUP BY w.host
     )
 SELECT
     seen.host AS host,
-    round(dateDiff('second', greatest({since:DateTime('UTC')}, toDateTime(seen.first_at, 'UTC')), least({until:DateTime('UTC')}, (SELECT max(heard.last_window) FROM heard) + INTERVAL 1 HOUR)) / 3600 - heard.hours, 6) AS silent_hours,
+    round((toUnixTimestamp64Milli({hosts_until:DateTime64(3, 'UTC')}) - greatest(toUnixTimestamp({since:DateTime('UTC')}) * 1000, toUnixTimestamp64Milli(seen.first_at))) / 3600000 - heard.hours, 6) AS silent_hours,
     round(heard.hours, 6) AS heard_hours,
     seen.first_at AS first_seen_at,
     seen.last_at AS last_seen_at

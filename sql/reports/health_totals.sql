@@ -1,11 +1,10 @@
--- How much of the fleet was heard of? Hosts and GPUs with samples in the period, hours of each, and the hours that are
--- missing since each was first seen, up to the last hour that any host was heard of.
+-- How much of the fleet was heard of? Hosts and GPUs with samples in the period, and hours of each.
 -- @since -  start of the period, a whole hour
 -- @until -  its end
 WITH
     host AS
     (
-        SELECT w.host AS host, sum(w.covered_ms) / 3600000 AS hours, max(w.window) AS last_window
+        SELECT w.host AS host, sum(w.covered_ms) / 3600000 AS hours
         FROM host_windows_1h AS w
         WHERE w.window >= {since:DateTime('UTC')} AND w.window < {until:DateTime('UTC')}
         GROUP BY w.host

@@ -310,6 +310,32 @@ def test_a_report_is_the_same_bytes_again(planted: tuple[Store, Quarter], week: 
     )
 
 
+def test_what_has_yet_to_come_is_not_silent(planted: tuple[Store, Quarter]) -> None:
+    """The fleet begins and the samples end within an hour, in a period that goes on: only what lacks between counts."""
+    store, rows = planted
+    start = rows.end + 9 * WEEK
+    begun, ended = start + timedelta(hours=4, minutes=27, seconds=10), start + timedelta(hours=5, minutes=14)
+    with closing(connect(store)) as client:
+        for host in ("fox", "gnu"):
+            times = [begun.timestamp() + at for at in range(0, int((ended - begun).total_seconds()), 10)]
+            kept = times[:-120] if host == "gnu" else times  # silent for its last 20 minutes
+            stamps: list[Row] = [{"host": host, "ts": at, "period_ms": 10_000} for at in kept]
+            gpu = {"gpu": 0, "uuid": f"GPU-{host}", "gpu_util_permille": 500}
+            land(client, "gpu-samples", [message("gpu-samples", **stamp, **gpu) for stamp in stamps])
+            land(client, "host-samples", [message("host-samples", **stamp, cpu_util_permille=1) for stamp in stamps])
+    running = Period(start, start + WEEK)
+    fleet, health = (render(store, Asked(name, running, formats=())) for name in ("fleet-weekly", "host-health"))
+    (totals,) = table(fleet, "totals")
+    assert totals["unmeasured_gpu_hours"] == pytest.approx(1200 / 3600, abs=1e-5)
+    assert f"measured until {ended:%Y-%m-%d %H:%M:%S}" in fleet.text
+    silent = {row["host"]: row["silent_hours"] for row in table(health, "silent_hosts")}
+    assert silent.pop("gnu") == pytest.approx(1200 / 3600, abs=1e-5)
+    assert "fox" not in silent
+    before = render(store, Asked("fleet-weekly", Period(start, start + timedelta(hours=5)), formats=()))
+    unmeasured = table(before, "totals")[0]["unmeasured_gpu_hours"]
+    assert unmeasured == pytest.approx(0.1, abs=1e-5), "of an hour that is over, all of it"
+
+
 def test_a_week_without_gpus_says_so(planted: tuple[Store, Quarter]) -> None:
     store, rows = planted
     found = render(store, Asked("fleet-weekly", Period(rows.end + WEEK, rows.end + 2 * WEEK)))
