@@ -395,5 +395,4 @@ class Outlets:
 
 def outlets(settings: Settings) -> Outlets:
     """The receivers of the settings."""
-    address = settings.reports.page or settings.web.address
-    return Outlets(settings.alerts.receivers, Memory(settings.scheduler), address)
+    return Outlets(settings.alerts.receivers, Memory(settings.scheduler), settings.page)

@@ -65,7 +65,7 @@ def rendered(settings: Settings, wanted: Wanted) -> Message:
         wanted.schedule.report, None if wanted.subject else Period(wanted.start, wanted.end), wanted.subject,
         price(settings.reports), wanted.schedule.formats,
     )  # fmt: skip
-    return as_message(render(settings.store, asked), wanted, settings.reports.page)
+    return as_message(render(settings.store, asked), wanted, settings.page)
 
 
 def price(reports: Reports) -> Price:
@@ -85,7 +85,7 @@ def as_message(made: Rendered, wanted: Wanted, page: str) -> Message:
         id=wanted.report_id, title=made.title, text=made.text, html=made.mail_html, place=wanted.report_id,
         inline=tuple(File(each.cid, each.media_type, each.data) for each in made.inline),
         files=tuple(File(name, media_type(name), data) for name, data in made.files.items()), facts=facts,
-        link=f"{page.rstrip('/')}/reports?id={quote(wanted.report_id, safe='')}" if page else "",
+        link=f"{page}/reports?id={quote(wanted.report_id, safe='')}",
     )  # fmt: skip
 
 

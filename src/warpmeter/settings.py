@@ -564,3 +564,8 @@ class Settings:
     web: Web = field(default_factory=Web)
     reports: Reports = field(default_factory=Reports)
     alerts: Alerts = field(default_factory=Alerts)
+
+    @property
+    def page(self) -> str:
+        """Where links of reports and alerts lead: reports.page, else where a browser on this machine finds the page."""
+        return (self.reports.page or self.web.address).rstrip("/")

@@ -269,7 +269,7 @@ def receiver(settings: Settings, name: str) -> Receiver:
 def test(settings: Settings, name: str, as_json: bool) -> int:
     """Tell a receiver of an alert that is none, and that it is resolved; what came of it; the exit status."""
     to, now = receiver(settings, name), time.time()
-    address = settings.reports.page or settings.web.address
+    address = settings.page
     found = [_tried(to, state, now, address) for state in ("firing", "resolved")[: 1 + to.send_resolved]]
     if as_json:
         common.print_json({"receiver": name, "kind": to.kind, "told": found})

@@ -254,7 +254,7 @@ def check(settings: Settings, name: str, as_json: bool) -> bool:
     message = Message(
         id=f"check/{name}/{at}", title="warpmeter: a test of this target", text=words, html=page,
         files=(File("test.csv", "text/csv", b"test\nwarpmeter\n"),), facts={"report": "check"}, place=f"check/{at}",
-        link=settings.reports.page,
+        link=settings.page,
     )  # fmt: skip
     said = _sent(target, message)
     _show([(target, said)], as_json)
