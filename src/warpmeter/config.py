@@ -12,6 +12,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, get_type_hints
 from urllib.parse import urlsplit
@@ -569,18 +570,30 @@ def _name_problem(name: str, names: Sequence[str]) -> str:
 
 
 def _report_problem(schedule: parts.ReportSchedule, targets: Sequence[str]) -> str:
-    if unknown := [name for name in schedule.targets if name not in targets]:
-        there = ", ".join(targets) or "none yet"
-        return f"there is no target {unknown[0]!r}; [[reports.targets]] has {there}"
-    if schedule.report == "job" and schedule.cron:
-        return "report job is made of each job that ended: leave cron out"
-    if schedule.report != "job" and not schedule.cron:
-        return "cron is needed, e.g. cron = '0 7 * * mon', and timezone beside it"
-    if schedule.report != "job" and (schedule.where or schedule.min_gpu_hours):
-        return "where and min_gpu_hours are of report job alone"
+    """All that is wrong with a schedule, '' where nothing is."""
+    return "; ".join(_report_problems(schedule, targets))
+
+
+def _report_problems(schedule: parts.ReportSchedule, targets: Sequence[str]) -> Iterator[str]:
+    there, of_job = ", ".join(targets) or "none yet", schedule.report == "job"
+    if not schedule.targets:
+        yield f"targets is empty: name one or more of [[reports.targets]], which has {there}"
+    for name in schedule.targets:
+        if name not in targets:
+            yield f"there is no target {name!r}; [[reports.targets]] has {there}"
+    if of_job and schedule.cron:
+        yield "report job is made of each job that ended: leave cron out"
+    elif not of_job and not schedule.cron:
+        yield "cron is needed, e.g. cron = '0 7 * * mon', and timezone beside it"
+    if not of_job and (schedule.where or schedule.min_gpu_hours):
+        yield "where and min_gpu_hours are of report job alone"
     if not 0 <= schedule.min_gpu_hours < math.inf:
-        return "min_gpu_hours must be a number, and not below 0"
-    return ""
+        yield "min_gpu_hours must be a number, and not below 0"
+    if find_spec("apscheduler") is not None:  # else there is no scheduler here, and the one that is there refuses it
+        from warpmeter.reports.periods import objection
+
+        if problem := objection(schedule):
+            yield problem
 
 
 def _token_problem(token: parts.Token, names: Sequence[str]) -> str:

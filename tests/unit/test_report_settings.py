@@ -1,12 +1,16 @@
 """Settings of reports: what cannot be meant is refused with what to do, and no secret is shown."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from warpmeter import config
-from warpmeter.settings import Settings
+from warpmeter.scheduler.publishing.due import Wanted
+from warpmeter.scheduler.publishing.making import as_message
+from warpmeter.scheduler.reports import Period, Rendered
+from warpmeter.settings import ReportSchedule, Settings
 
 MAIL = """
 [[reports.targets]]
@@ -60,6 +64,18 @@ def test_all_of_it_comes_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> Non
         (MAIL + WEEKLY + WEEKLY, "a name of its own"),
         (MAIL + WEEKLY.replace('cron = "0 7 * * mon"', ""), "cron is needed"),
         (MAIL + WEEKLY.replace("fleet-weekly", "job"), "leave cron out"),
+        (MAIL + WEEKLY.replace("0 7 *", "0 25 *"), "reports.schedules 'monday': cron is not understood"),
+        (MAIL + WEEKLY.replace("0 7 * * mon", "0 0 31 2 *"), "cron names no day that there is"),
+        (
+            MAIL + WEEKLY.replace('["team"]', "[]"),
+            "targets is empty: name one or more of [[reports.targets]], which has team",
+        ),
+        (
+            MAIL + WEEKLY.replace('["team"]', "[]").replace(" 7 ", " 25 "),
+            "is not understood: Error validating expression '25'",
+        ),
+        (MAIL + WEEKLY.replace('["team"]', "[]").replace(" 7 ", " 25 "), "which has team; cron is not understood"),
+        (MAIL + WEEKLY + 'timezone = "Mars"\n', "there is no time zone 'Mars'"),
         (MAIL + WEEKLY + "min_gpu_hours = 3\n", "of report job alone"),
         (MAIL.replace("a@example.com", "nobody"), "to 'nobody' is no address"),
         (MAIL + 'username = "u"\n', "username and password (or password_file) go together"),
@@ -80,3 +96,15 @@ def test_what_cannot_be_meant_is_refused(text: str, why: str) -> None:
         load(text)
     assert why in str(refused.value)
     assert "geheim" not in str(refused.value)
+
+
+def test_links_lead_to_the_page_or_else_to_the_one_of_this_machine() -> None:
+    assert load("").page == "http://127.0.0.1:8080"
+    settings = load('[reports]\npage = "https://warpmeter.example/"\n')
+    assert settings.page == "https://warpmeter.example"
+    start = datetime(2026, 11, 23, tzinfo=UTC)
+    wanted = Wanted("monday/2026-W48", ReportSchedule("monday", "fleet-weekly"), start, start + timedelta(weeks=1))
+    made = Rendered(
+        "fleet-weekly", Period(wanted.start, wanted.end), "", "s", "t", "s", (), (), (), "", "", (), "", {}
+    )  # fmt: skip
+    assert as_message(made, wanted, load("").page).link == "http://127.0.0.1:8080/reports?id=monday%2F2026-W48"
