@@ -17,6 +17,7 @@ from warpmeter.store import Client
 NAMES: Final = (
     "plain", "a/b", "a", "a/events", "a/b/events", "events", "x/ranks", "x/hosts/ranks", "new\nline\n", "%2F", "a%2Fb",
     "?#&", "/", "//", "/a/", "ä ö", "__proto__", "..a", "a+b", "%",
+    "x' OR 1=1 --", "x\\' OR 1=1 --", "'; DROP TABLE hosts --", "{host:String}",
 )  # fmt: skip
 
 
@@ -49,6 +50,13 @@ def test_a_host_and_a_job_are_found_by_their_names(site: TestClient, name: str) 
     assert [each["host"] for each in site.get(f"{job}/hosts").json()["data"]] in ([name], [])
     for part in ("ranks", "efficiency"):
         assert site.get(f"{job}/{part}").status_code == 200
+
+
+def test_names_that_look_like_sql_are_values(site: TestClient) -> None:
+    for name in ("nobody' OR '1'='1", "nobody') OR (1=1) --", "nobody\\' OR 1=1 --"):
+        for kind in ("hosts", "jobs"):
+            assert site.get(f"/api/v1/{kind}/{quote(name, safe='')}").status_code == 404
+            assert site.get(f"/api/v1/{kind}", params={"user": name, "host": name}).json().get("data", []) == []
 
 
 def test_a_slash_that_is_not_encoded_is_a_names_where_no_other_path_is(site: TestClient) -> None:

@@ -67,7 +67,7 @@ def test_programs_of_others_are_known_by_name() -> None:
 def test_every_make_target_is_one() -> None:
     named = {word for each in ALL if each.program == "make" for word in each.words[1:] if "=" not in word}
     named |= {word for page in PAGES for word in re.findall(r"`make ([a-z-]+)`", page.read_text())}
-    assert named - {"packages"} <= TARGETS  # comes with the packages themselves
+    assert named <= TARGETS
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -9,7 +9,9 @@ import pytest
 from warpmeter.cli import reportage
 from warpmeter.scheduler.reports import Asked, Inline, Period, Rendered, ReportError, write
 from warpmeter.scheduler.reports.columns import is_number, label, said
-from warpmeter.scheduler.reports.kinds import REPORTS
+from warpmeter.scheduler.reports.document import Document, Section, Tile
+from warpmeter.scheduler.reports.kinds import REPORTS, Finding, Shown, Table
+from warpmeter.scheduler.reports.page import mail, page
 from warpmeter.scheduler.reports.rendering import last_week, name
 from warpmeter.scheduler.reports.telling import some, when
 
@@ -19,13 +21,18 @@ WEEK = Period(MONDAY, MONDAY + timedelta(weeks=1))
 
 @pytest.mark.parametrize("text", ["2026-W48", "2026-w48", "2026-11-23", "2026-11-29"])
 def test_a_week_is_named_by_its_number_or_a_day_in_it(text: str) -> None:
-    assert reportage.week_of(text) == WEEK
+    assert reportage.week_of(text, MONDAY) == WEEK
+
+
+def test_the_current_week_has_a_word() -> None:
+    assert reportage.week_of("current", WEEK.end - timedelta(seconds=1)) == WEEK
+    assert reportage.week_of("current", MONDAY) == WEEK
 
 
 @pytest.mark.parametrize("text", ["2026-W60", "48", "yesterday", "2026-W", "-W3"])
 def test_what_is_no_week_is_refused(text: str) -> None:
-    with pytest.raises(ReportError, match="is no week: write last, 2026-W48"):
-        reportage.week_of(text)
+    with pytest.raises(ReportError, match="is no week: write last, current, 2026-W48"):
+        reportage.week_of(text, MONDAY)
 
 
 def test_options_name_one_period() -> None:
@@ -136,3 +143,16 @@ def test_every_report_has_words_and_a_maker() -> None:
     from warpmeter.scheduler.reports.rendering import _MAKERS
 
     assert set(_MAKERS) == set(REPORTS)
+
+
+def test_no_name_out_of_the_store_is_html_in_a_report() -> None:
+    evil = "<script>alert(1)</script>'\"><img src=x onerror=alert(2)>"
+    table = Table("t", evil, evil, ("host", "user"), ((evil, evil),), ("String", "String"))
+    document = Document(
+        evil, evil, evil, (Tile(evil, evil, evil),), (Finding("critical", evil, evil),),
+        (Section(evil, evil, tables=(Shown(table, ("host", "user")),)),), (evil,),
+    )  # fmt: skip
+    for text in (page(document), mail(document, "stem")[0]):
+        assert "<script>alert" not in text
+        assert "<img src=x" not in text
+        assert "&lt;script&gt;alert(1)" in text

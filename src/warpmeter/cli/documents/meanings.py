@@ -42,6 +42,11 @@ partitions: partitions of a new topic; without it, what docs/architecture.md say
 replication_factor: copies of a new topic; -1: what the brokers have as default
 options: librdkafka's own settings (SASL, TLS); they win over ours
 schema_registry_url: a registry of Confluent's API; values then carry its framing
+schema_registry_token: logs in there, as a bearer's
+schema_registry_ca_file: authorities to believe there, PEM
+min_insync_replicas: copies that a new topic's brokers wait for; without it 2 where there are three
+compression: of what brokers keep
+retention_hours: of topics by their short names, in place of the topic table's
 """,
     "store": """
 dsn: the address, with user and password: http(s)://user:password@host:8123, or chdb:///path
