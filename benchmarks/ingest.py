@@ -164,7 +164,7 @@ class Untokened(ClickHouse):
     """Inserts without a token: at least once, as consumers without a ledger do."""
 
     def insert(self, batch: Batch) -> Result:
-        return self._put(GPUS.table, batch.span.topic, batch.kept_payloads, {"insert_deduplicate": "0"})
+        return self._put((self._client, GPUS.table), batch.span.topic, batch.kept_payloads, {"insert_deduplicate": "0"})
 
 
 def _ledger(ground: Ground, name: str, consumer: Consumer, exact: bool) -> Ledger:

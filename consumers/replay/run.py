@@ -11,6 +11,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from warpmeter import bus, schema_lock, store
 from warpmeter.clock import SystemClock
+from warpmeter.cluster import shard
 from warpmeter.consumers import status
 from warpmeter.consumers.broker import KafkaBroker
 from warpmeter.consumers.flight import Ports
@@ -289,6 +290,11 @@ class _Work:
 
     # --- what there is ---------------------------------------------------------------------------------------------
 
+    def _of_shard(self, partition: int) -> store.Client:
+        """Of the server that ingest inserts a partition into: it knows what it has."""
+        place = self._settings.store
+        return store.client(shard(place, partition)) if place.shards else self._client
+
     def _finish_pending(self, source: Source, place: Place) -> None:
         """Store what ingest had declared and not settled. Raises ReplayError."""
         pending = waiting(place.records().values(), source.uuid)
@@ -297,7 +303,9 @@ class _Work:
         self._told.stage(f"storing first what ingest had declared and not settled: {named(pending)}")
         topics, settings = {source.name: self._asked.topic}, self._settings
         tables = {source.name: settings.store.local(self._asked.topic.table)}
-        sink = ClickHouse(lambda: self._client, topics, tables, settings.store.insert_quorum)
+        sink = ClickHouse(
+            lambda: self._client, topics, tables, settings.store.insert_quorum, shard=self._of_shard
+        )  # fmt: skip
         letters = _letters(settings.kafka)
         admin = bus.admin(settings.kafka)
         lows = status.offsets(admin, source.partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
