@@ -226,7 +226,7 @@ def test_views_are_frames_that_can_be_narrowed(wm: Any, site: Site) -> None:
     assert dict(zip(kernels["name"], kernels["total_ns"], strict=True)) == {
         name: total for name, (total, _) in KERNELS["after"].items()
     }
-    with pytest.raises(AskError, match="no kernels of a capture 'nix'"):
+    with pytest.raises(AskError, match="nothing of a capture 'nix'"):
         wm.trace_kernels("nix")
 
 

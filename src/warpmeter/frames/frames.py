@@ -169,19 +169,19 @@ class Frames:
         )
 
     def trace_kernels(self, capture: str, *, rank: int | None = None) -> pd.DataFrame:
-        """The view `trace_kernels` of an analysed capture: one row a rank and kernel, what took longest first.
+        """The view `trace_kernels` of an analysed capture: one row a rank and kernel, what took longest first; without a
+        row where its traces have no kernel of a GPU.
 
         Raises AskError where nothing of that capture is loaded.
         """
-        found = self.sql(
-            "SELECT * FROM trace_kernels WHERE capture_id = {capture:String} "
-            "AND ({rank:Nullable(UInt32)} IS NULL OR rank = {rank:Nullable(UInt32)}) "
-            "ORDER BY total_ns DESC, rank, name",
-            **{"capture": capture, "rank": rank},
+        about = {"capture": capture, "rank": rank}
+        wanted = (
+            "capture_id = {capture:String} AND ({rank:Nullable(UInt32)} IS NULL OR rank = {rank:Nullable(UInt32)})"
         )
-        if found.empty:
+        found = self.sql(f"SELECT * FROM trace_kernels WHERE {wanted} ORDER BY total_ns DESC, rank, name", **about)
+        if found.empty and not self.sql(f"SELECT count() AS ranks FROM trace_ranks WHERE {wanted}", **about)["ranks"][0]:
             of = "" if rank is None else f" of rank {rank}"
-            raise AskError(f"no kernels{of} of a capture {capture!r} are loaded: query('captures_analysed') lists them")
+            raise AskError(f"nothing{of} of a capture {capture!r} is loaded: query('captures_analysed') lists those")
         return found
 
     def alerts(self, since: Any = "-7d", until: Any = "now", *, state: str = "", rule: str = "") -> pd.DataFrame:
