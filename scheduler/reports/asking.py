@@ -66,6 +66,11 @@ class Asker:
         self.common = {**self.common, "gpus_until": gpus or period.end, "hosts_until": hosts or period.end}
         return Until(gpus, hosts)
 
+    def first_measured(self) -> datetime | None:
+        """Of when the first sample is, of hosts and GPUs that the store knows; None: there is none."""
+        ((at,),) = self.table("measured_first", "measured_first", "").rows
+        return None if at is None else _moment(at)
+
     def parquet(self, table: Table) -> bytes:
         """The table as the engine writes it, all its columns that `table` still has. Raises ClickHouseError."""
         sql, values, body = self._asked.get(table.name, ("", {}, b""))  # a table made of answers was not asked for

@@ -44,7 +44,7 @@ def document(asker: Asker, asked: Asked, period: Period) -> Document:
     totals = rows(tables["totals"])[0]
     title = f"Fleet report: {when(period)}"
     if not totals["gpus"]:
-        return _empty(title, period, tables)
+        return _empty(title, period, tables, asker.first_measured())
     return Document(
         title=title,
         subtitle=f"{measured(period, until)}. "
@@ -79,11 +79,13 @@ def _ask(asker: Asker, period: Period) -> Iterator[Table]:
     yield asker.table("fleet_trend", "trend", "Trend", since=before, step_s=int(length.total_seconds()))
 
 
-def _empty(title: str, period: Period, tables: Mapping[str, Table]) -> Document:
+def _empty(title: str, period: Period, tables: Mapping[str, Table], first: datetime | None) -> Document:
     said = f"No GPU was measured from {period}."
     trend = rows(tables["trend"])
     last = f"The latest earlier period with GPUs began {trend[-1]['starts_at'][:16]}." if trend else ""
     action = f"Is the period right? Do agents run, and does ingest (`warpmeter status`)? {last}".strip()
+    if first is not None and first >= period.end:
+        action = f"The first sample is of {first:%Y-%m-%d %H:%M} UTC: try --week current or --since 1h."
     return Document(
         title=title, subtitle=str(period), summary=said, findings=(Finding("warning", said, action),),
         more_tables=tuple(tables.values()), empty=True,

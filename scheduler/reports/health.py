@@ -37,6 +37,8 @@ def document(asker: Asker, asked: Asked, period: Period) -> Document:  # noqa: A
     if not totals["hosts"] and not totals["gpus"]:
         said = f"No host was heard of from {period}."
         action = "Is the period right? Do agents run, and does ingest (`warpmeter status`)?"
+        if (first := asker.first_measured()) is not None and first >= period.end:
+            action = f"The first sample is of {first:%Y-%m-%d %H:%M} UTC: try --week current or --since 1h."
         return Document(
             title=title, subtitle=str(period), summary=said, findings=(Finding("critical", said, action),),
             more_tables=tuple(tables.values()), empty=True,

@@ -342,6 +342,11 @@ def test_a_week_without_gpus_says_so(planted: tuple[Store, Quarter]) -> None:
     assert found.empty
     assert found.summary.startswith("No GPU was measured from")
     assert f"The latest earlier period with GPUs began {rows.end - WEEK:%Y-%m-%d}" in found.text
+    for name in ("fleet-weekly", "host-health"):
+        early = render(store, Asked(name, Period(rows.start - WEEK, rows.start), formats=("csv",)))
+        assert (
+            f"The first sample is of {rows.start:%Y-%m-%d} 00:00 UTC: try --week current or --since 1h." in early.text
+        )
 
 
 RAW = """

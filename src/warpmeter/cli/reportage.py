@@ -32,7 +32,7 @@ def period(week: str | None, since: str | None, until: str | None) -> Period | N
     if week is not None and (since is not None or until is not None):
         raise ReportError("--week names the whole period: leave --since and --until out, or --week")
     if week is not None:
-        return None if week == "last" else week_of(week)
+        return None if week == "last" else week_of(week, datetime.now(UTC))
     if since is None and until is None:
         return None
     if since is None:
@@ -40,13 +40,14 @@ def period(week: str | None, since: str | None, until: str | None) -> Period | N
     return Period(_at(since), _at(until or "now"))
 
 
-def week_of(text: str) -> Period:
-    """`2026-W48`, or a day in it. Raises ReportError on what is none."""
+def week_of(text: str, now: datetime) -> Period:
+    """`current`, `2026-W48`, or a day in it. Raises ReportError on what is none."""
     try:
+        text = f"{now.astimezone(UTC):%Y-%m-%d}" if text == "current" else text
         year, _, week = text.upper().partition("-W")
         found = date.fromisocalendar(int(year), int(week), 1) if week else date.fromisoformat(text)
     except ValueError:
-        raise ReportError(f"{text!r} is no week: write last, 2026-W48, or a day in it as 2026-11-23") from None
+        raise ReportError(f"{text!r} is no week: write last, current, 2026-W48, or a day in it as 2026-11-23") from None
     monday = found - timedelta(days=found.weekday())
     start = datetime(monday.year, monday.month, monday.day, tzinfo=UTC)
     return Period(start, start + WEEK)

@@ -21,7 +21,8 @@ def report(
     ],
     week: Annotated[
         str | None,
-        typer.Option(help="Of this week: last, 2026-W48, or a day in it (2026-11-23); Monday to Monday in UTC.",
+        typer.Option(help="Of which week: last, current (up to now), 2026-W48, or a day in it (2026-11-23); Monday to "
+                          "Monday in UTC.",
                      show_default="last"),
     ] = None,
     since: Annotated[str | None, typer.Option(help="From a time (2026-01-31T12:00) or so long ago (30d).")] = None,
