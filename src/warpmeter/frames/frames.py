@@ -169,17 +169,18 @@ class Frames:
         )
 
     def trace_kernels(self, capture: str, *, rank: int | None = None) -> pd.DataFrame:
-        """The view `trace_kernels` of an analysed capture: one row a rank and kernel, what took longest first; without a
-        row where its traces have no kernel of a GPU.
+        """The view `trace_kernels` of an analysed capture: one row a rank and kernel, what took longest first.
 
-        Raises AskError where nothing of that capture is loaded.
+        It has no row where the capture's traces have no kernel of a GPU. Raises AskError where nothing of that capture
+        is loaded.
         """
         about = {"capture": capture, "rank": rank}
         wanted = (
             "capture_id = {capture:String} AND ({rank:Nullable(UInt32)} IS NULL OR rank = {rank:Nullable(UInt32)})"
         )
         found = self.sql(f"SELECT * FROM trace_kernels WHERE {wanted} ORDER BY total_ns DESC, rank, name", **about)
-        if found.empty and not self.sql(f"SELECT count() AS ranks FROM trace_ranks WHERE {wanted}", **about)["ranks"][0]:
+        ranks = f"SELECT count() AS ranks FROM trace_ranks WHERE {wanted}"
+        if found.empty and not self.sql(ranks, **about)["ranks"][0]:
             of = "" if rank is None else f" of rank {rank}"
             raise AskError(f"nothing{of} of a capture {capture!r} is loaded: query('captures_analysed') lists those")
         return found
