@@ -30,6 +30,7 @@ TIMEOUT_S: Final = 5.0
 PATIENCE_S: Final = 5
 METRICS_S: Final = 2.0
 SLOW_S: Final = 2.0
+POLL_S: Final = 0.5
 DESCRIBE: Final = "Describe on the topics"
 NOTHING: Final[Mapping[Partition, int]] = {}
 
@@ -349,10 +350,11 @@ def records(settings: Settings) -> Mapping[Partition, Entry]:
     with closing(bus.consumer(settings.kafka, settings.ingest.group, {"log_level": 0})) as asking:
         try:
             return bus.patiently(lambda: _recalled(KafkaLedger(asking), partitions)) if partitions else {}
-        except LedgerError as error:
-            cause = error.__cause__
-            if isinstance(cause, KafkaException) and cause.args[0].code() in bus.FORBIDDEN:
-                raise LedgerError(_said(cause, settings)) from error
+        except LedgerError as error:  # that the group may not be asked is an event of the consumer's own
+            told = asking.poll(POLL_S)
+            why = None if told is None else told.error()
+            if why is not None and why.code() in bus.FORBIDDEN:
+                raise LedgerError(_said(KafkaException(why), settings)) from error
             raise
 
 

@@ -98,7 +98,7 @@ def _table(settings: Settings) -> dict[Component, _Needs]:
             describes=alone["web"],
         ),
         "simulate": _Needs(write=SIMULATED, more={"DescribeConfigs": SIMULATED}),
-        "topics": _Needs(whole=("Create", "Describe", "DescribeConfigs", "Alter", "AlterConfigs")),
+        "topics": _Needs(whole=("Create", "Alter", "AlterConfigs")),
         "check": _Needs(more={"Describe": ALL, "DescribeConfigs": ALL}, describes=(ingest, elects)),
         "replay": _Needs(read=chosen, write=("dead-letters",), joins=(ingest,), describes=alone["replay"]),
         "people": _Needs(

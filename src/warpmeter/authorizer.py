@@ -106,9 +106,9 @@ def _given(admin: AdminClient, topics: list[str], groups: list[str]) -> Given:
 
 
 def _operations(future: "Future[Any]") -> frozenset[str] | None:
-    """What we may do there; None where there is no such topic or group."""
+    """What we may do there; None where there is no such topic or group, or the broker does not say."""
     try:
-        return frozenset(_title(each) for each in future.result().authorized_operations or ())
+        return frozenset(_title(each) for each in future.result().authorized_operations or ()) or None
     except KafkaException as error:
         if error.args[0].code() in bus.FORBIDDEN:
             return frozenset()

@@ -39,7 +39,7 @@ def _fetch(folder: Path) -> None:
 
 
 class Apicurio:
-    """A registry in memory; `url` is what `kafka.schema_registry_url` is to be, `tls_url` where it has a certificate."""
+    """A registry in memory: `url` is what `kafka.schema_registry_url` is to be, `tls_url` that where it has TLS."""
 
     def __init__(self, folder: Path, certificate: tuple[Path, Path] | None = None) -> None:
         """Start it and wait; raises KafkaMissingError, AssertionError."""

@@ -13,7 +13,8 @@ from typing import Final, Literal
 
 from confluent_kafka import KafkaException
 
-from warpmeter import bus, topics
+from warpmeter import acls, authorizer, bus, topics
+from warpmeter.acls import Component
 from warpmeter.settings import Settings, default_data
 
 Verdict = Literal["ok", "warning", "failed"]
@@ -144,6 +145,21 @@ def topic_table(settings: Settings) -> Finding:
     if copies.risky:
         return Finding("topics", "warning", str(copies), "one broker that ends for good takes its messages with it")
     return Finding("topics", "ok", "all there, as configured" + (f"; {copies}" if str(copies) else ""))
+
+
+def rights(settings: Settings, component: Component) -> Finding:
+    """Whether the login of these settings has the rights that a component needs on Kafka; it takes no others to ask."""
+    name, who = f"rights {component}", bus.login(settings.kafka)
+    try:
+        lacks = authorizer.mine(settings.kafka, acls.needs(settings)[component])
+    except authorizer.AclsError as error:
+        return Finding(name, "failed", str(error), "see broker")
+    if not lacks:
+        return Finding(name, "ok", f"{who} lacks none")
+    return Finding(
+        name, "failed", f"{who} lacks: {'; '.join(str(each) for each in lacks)}",
+        f"warpmeter acls --principal {component}=User:NAME --create, by who may grant",
+    )  # fmt: skip
 
 
 def tables(settings: Settings) -> Finding:

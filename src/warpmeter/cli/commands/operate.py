@@ -57,6 +57,10 @@ def doctor(
     pid: Annotated[
         int | None, typer.Option("--pid", help="Only this: what makes that process a job, and can it be captured?")
     ] = None,
+    rights: Annotated[
+        list[str] | None,
+        typer.Option(help="Also: has this login that component's rights on Kafka? Repeatable.", metavar="COMPONENT"),
+    ] = None,
     as_json: Json = False,
     bootstrap_servers: Bootstrap = None,
     store: Dsn = None,
@@ -64,18 +68,24 @@ def doctor(
 ) -> None:
     """Check this host, the bus and the store; each finding says what to do. Exit status 1 when something failed.
 
+    With --rights agent: whether the login of these settings may do on Kafka what an agent does (`warpmeter acls`).
+
     With --pid: what the agent sees of one process: its ancestors as completed, the process tree id that they make, the
     expression and the part that it matched, the schedulers' variables in its environment (no others are read), the job;
     and whether it, or what runs below it, can be captured, or why not. Exit status 1 when it is no job.
     """
+    from warpmeter.acls import MEANINGS
     from warpmeter.cli.doctor import examine
+    from warpmeter.cli.doctor import rights as rights_of
 
+    if unknown := [each for each in rights or () if each not in MEANINGS]:
+        common.fail(f"there is no component {unknown[0]!r}; they are: {', '.join(MEANINGS)}", 2)
     settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers}, store={"dsn": store})
     if pid is not None:
         from warpmeter.cli import explaining
 
         raise typer.Exit(explaining.run(settings.agent, common.socket_folder(settings), pid, as_json))
-    findings = list(examine(settings))
+    findings = [*examine(settings), *(rights_of(settings, each) for each in MEANINGS if each in (rights or ()))]
     if as_json:
         common.print_json(findings)
     else:
