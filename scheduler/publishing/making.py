@@ -74,7 +74,7 @@ def price(reports: Reports) -> Price:
 
 
 def as_message(made: Rendered, wanted: Wanted, page: str) -> Message:
-    """A rendered report as it is sent."""
+    """A rendered report as it is sent; one of a period in which nothing was, without its tables."""
     findings = [asdict(finding) for finding in made.findings]
     facts = {
         "report": made.report, "schedule": wanted.by, "subject": made.subject,
@@ -84,7 +84,8 @@ def as_message(made: Rendered, wanted: Wanted, page: str) -> Message:
     return Message(
         id=wanted.report_id, title=made.title, text=made.text, html=made.mail_html, place=wanted.report_id,
         inline=tuple(File(each.cid, each.media_type, each.data) for each in made.inline),
-        files=tuple(File(name, media_type(name), data) for name, data in made.files.items()), facts=facts,
+        files=tuple(File(name, media_type(name), data) for name, data in made.files.items()
+                    if not (made.empty and name.startswith("tables/"))), facts=facts,
         link=f"{page}/reports?id={quote(wanted.report_id, safe='')}",
     )  # fmt: skip
 

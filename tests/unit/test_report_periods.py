@@ -76,6 +76,35 @@ def test_what_is_no_period_is_refused_with_what_is_one(text: str) -> None:
         periods.named(text, "UTC", utc("2030-01-01T00:00"))
 
 
+@pytest.mark.parametrize(
+    ("cron", "now", "run", "label"),
+    [
+        ("* * * * *", "2026-11-30T12:00:30", "2026-12-01T00:00", "2026-11-30"),
+        ("* * * * *", "2026-11-30T00:00:30", "2026-12-01T00:00", "2026-11-30"),
+        ("30 2 * * *", "2026-11-30T02:00", "2026-11-30T02:30", "2026-11-29"),
+        ("30 2 * * *", "2026-11-30T02:30", "2026-12-01T02:30", "2026-11-30"),
+        ("0 */6 * * *", "2026-11-30T07:00", "2026-12-01T00:00", "2026-11-30"),
+        ("30 2 * * mon", "2026-11-30T03:00", "2026-12-07T02:30", "2026-12-06"),
+    ],
+)
+def test_the_next_new_report_is_not_that_of_a_period_which_has_one(cron: str, now: str, run: str, label: str) -> None:
+    found = periods.next_new(replace(DAILY, cron=cron, timezone="UTC"), utc(now))
+    assert found is not None
+    assert (found[0], found[1].label) == (utc(run), label)
+
+
+def test_the_current_period_is_named_apart_from_its_report() -> None:
+    at = utc("2026-11-30T19:15")
+    week = periods.so_far(at, replace(WEEKLY, timezone="UTC"))
+    assert (week.start, week.end) == (utc("2026-11-30T00:00"), utc("2026-12-07T00:00"))
+    assert week.label == "2026-W49-until-20261130T191500Z"
+    for period, start, end in (
+        ("day", "2026-11-29T23:00", "2026-11-30T23:00"), ("month", "2026-10-31T23:00", "2026-11-30T23:00"),
+    ):  # fmt: skip
+        found = periods.current(at, replace(WEEKLY, period=period))  # type: ignore[arg-type]
+        assert (found.start, found.end) == (utc(start), utc(end))
+
+
 def test_a_period_that_goes_on_is_refused() -> None:
     with pytest.raises(periods.PeriodError, match="not over"):
         periods.named("2026-W48", "UTC", utc("2026-11-29T23:59"))

@@ -1,6 +1,7 @@
 """Settings of reports: what cannot be meant is refused with what to do, and no secret is shown."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -108,3 +109,14 @@ def test_links_lead_to_the_page_or_else_to_the_one_of_this_machine() -> None:
         "fleet-weekly", Period(wanted.start, wanted.end), "", "s", "t", "s", (), (), (), "", "", (), "", {}
     )  # fmt: skip
     assert as_message(made, wanted, load("").page).link == "http://127.0.0.1:8080/reports?id=monday%2F2026-W48"
+
+
+def test_an_empty_report_is_sent_without_its_tables() -> None:
+    start = datetime(2026, 11, 23, tzinfo=UTC)
+    wanted = Wanted("monday/2026-W48", ReportSchedule("monday", "fleet-weekly"), start, start + timedelta(weeks=1))
+    files = {"report.html": b"x", "tables/users.csv": b"name\n"}
+    made = Rendered(
+        "fleet-weekly", Period(wanted.start, wanted.end), "", "s", "t", "s", (), (), (), "", "", (), "", files
+    )  # fmt: skip
+    assert [file.name for file in as_message(made, wanted, "").files] == list(files)
+    assert [file.name for file in as_message(replace(made, empty=True), wanted, "").files] == ["report.html"]

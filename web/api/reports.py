@@ -131,7 +131,7 @@ def listed(
 
 @router.get("/schedules", response_model=Schedules)
 def schedules(settings: Configured) -> Any:
-    """Schedules of reports, and when each runs next."""
+    """Schedules of reports, and when each makes its next one."""
     found = list(_scheduled(settings.reports.schedules))
     return {"data": found, "total": len(found)}
 
@@ -140,9 +140,10 @@ def _scheduled(known: tuple[ReportSchedule, ...]) -> Iterator[dict[str, Any]]:
     now = datetime.now(UTC)
     for each in known:
         why = periods.objection(each)
+        coming = None if why else periods.next_new(each, now)
         yield {
             "name": each.name, "report": each.report, "period": each.period if each.cron else "", "cron": each.cron,
-            "timezone": each.timezone, "next_at": None if why else periods.next_run(each, now),
+            "timezone": each.timezone, "next_at": coming[0] if coming else None,
             "targets": list(each.targets), "why": why,
         }  # fmt: skip
 

@@ -29,7 +29,7 @@ from warpmeter.store import ClickHouseError
 
 STORE_S: Final = 30
 HISTORY: Final = ("report", "target", "state", "last", "attempt", "title", "why")
-SCHEDULES: Final = ("name", "report", "period", "when", "next", "targets")
+SCHEDULES: Final = ("name", "report", "period", "when", "next", "of", "targets")
 OUTCOMES: Final = ("target", "outcome", "why")
 
 
@@ -63,7 +63,7 @@ class Sending:
 
 
 def show_schedules(settings: Settings, as_json: bool) -> None:
-    """When each runs next."""
+    """When each makes its next report, and of which period."""
     now = datetime.now(UTC)
     found = [_told(schedule, now) for schedule in settings.reports.schedules]
     if as_json:
@@ -77,11 +77,12 @@ def show_schedules(settings: Settings, as_json: bool) -> None:
 
 def _told(schedule: ReportSchedule, now: datetime) -> dict[str, Any]:
     why = periods.objection(schedule)
-    run = None if why else periods.next_run(schedule, now)
+    coming = None if why else periods.next_new(schedule, now)
     return {
         "name": schedule.name, "report": schedule.report, "period": "" if schedule.report == "job" else schedule.period,
         "when": f"{schedule.cron} {schedule.timezone}" if schedule.cron else "when a job has ended",
-        "next": why or (common.said(run) if run else ""), "targets": list(schedule.targets),
+        "next": why or (common.said(coming[0]) if coming else ""), "of": coming[1].label if coming else "",
+        "targets": list(schedule.targets),
     }  # fmt: skip
 
 
@@ -123,8 +124,13 @@ def wanted(settings: Settings, asked: Asked) -> Sending:
         if asked.period:
             raise SendError("report job is of the job's life: leave --period out")
         return Sending(due.of_job(schedule, _job(settings, asked.job), ""), targets)
-    named = periods.named(asked.period, schedule.timezone, now) if asked.period else periods.before(now, schedule)
-    return Sending(due.of_period(schedule, named, ""), targets)
+    return Sending(due.of_period(schedule, _window(asked.period, schedule, now), ""), targets)
+
+
+def _window(period: str, schedule: ReportSchedule, now: datetime) -> periods.Window:
+    if period == "current":
+        return periods.so_far(now, schedule)
+    return periods.named(period, schedule.timezone, now) if period else periods.before(now, schedule)
 
 
 def _target(settings: Settings, name: str) -> Target:

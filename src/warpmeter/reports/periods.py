@@ -20,7 +20,7 @@ FIELDS: Final = 5
 LOOK_BACK: Final = timedelta(days=800)
 """Of a cron that has not run for so long, or never does, nothing is due."""
 MOMENT: Final = timedelta(microseconds=1)
-FORMS: Final = "2026-W48 (a week), 2026-11-23 (a day), 2026-11 (a month)"
+FORMS: Final = "2026-W48 (a week), 2026-11-23 (a day), 2026-11 (a month), current (the one that goes on)"
 
 
 class PeriodError(ValueError):
@@ -103,6 +103,37 @@ def before(at: datetime, schedule: ReportSchedule) -> Window:
             return of_month((day.replace(day=1) - timedelta(days=1)).replace(day=1), zone)
 
 
+def current(at: datetime, schedule: ReportSchedule) -> Window:
+    """The period that `at` is in."""
+    zone = ZoneInfo(schedule.timezone)
+    day = at.astimezone(zone).date()
+    match schedule.period:
+        case "day":
+            return of_day(day, zone)
+        case "week":
+            return of_week(day - timedelta(days=day.weekday()), zone)
+        case "month":
+            return of_month(day.replace(day=1), zone)
+
+
+def so_far(at: datetime, schedule: ReportSchedule) -> Window:
+    """The period that `at` is in, under a name of its own: what is made of it now is not its report when it is over."""
+    found = current(at, schedule)
+    return Window(found.start, found.end, f"{found.label}-until-{at.astimezone(UTC):%Y%m%dT%H%M%SZ}")
+
+
+def next_new(schedule: ReportSchedule, now: datetime) -> tuple[datetime, Window] | None:
+    """The next run with a report that no run before has made, and its period: a cron that runs more often than its
+    period makes one a period. None: made when a job ends, or never."""
+    run = next_run(schedule, now)
+    if run is None:
+        return None
+    since = max(before(now, schedule).end, now - LOOK_BACK)
+    if before(run, schedule) == before(now, schedule) and last_run(schedule, since - MOMENT, now) is not None:
+        run = next_run(schedule, current(now, schedule).end - MOMENT)
+    return None if run is None else (run, before(run, schedule))
+
+
 def _midnight(day: date, zone: tzinfo) -> datetime:
     return datetime.combine(day, time(), zone).astimezone(UTC)
 
@@ -131,7 +162,9 @@ def named(text: str, timezone: str, now: datetime) -> Window:
     except (ValueError, LookupError) as error:
         raise PeriodError(f"{text!r} is no period: {FORMS}") from error
     if found.end > now:
-        raise PeriodError(f"{text} is not over: it ends {found.end:%Y-%m-%d %H:%M} UTC")
+        raise PeriodError(
+            f"{text} is not over: it ends {found.end:%Y-%m-%d %H:%M} UTC; `current` is what is there by now"
+        )
     return found
 
 

@@ -19,7 +19,7 @@ def main() -> None:
 
 @app.command("list")
 def list_(as_json: Json = False, data: Data = None) -> None:
-    """The schedules of the settings: which report, of what, when next, and to whom."""
+    """The schedules of the settings: which report, when each makes its next one and of which period, and to whom."""
     from warpmeter.cli import publishing
 
     publishing.show_schedules(common.settings(data), as_json)
@@ -56,7 +56,8 @@ def send(
     ],
     period: Annotated[
         str,
-        typer.Option(help="2026-W48, 2026-11-23 or 2026-11.", show_default="the last whole one of the schedule"),
+        typer.Option(help="2026-W48, 2026-11-23, 2026-11, or current: the one that goes on.",
+                     show_default="the last whole one of the schedule"),
     ] = "",
     job: Annotated[str, typer.Option("--job", "-j", metavar="ID", help="Of report job: which one.")] = "",
     to: Annotated[
@@ -78,6 +79,8 @@ def send(
     warpmeter reports send monday --dry-run
 
     warpmeter reports send monday --period 2026-W48 --to team
+
+    warpmeter reports send monday --period current --dry-run
     """
     from confluent_kafka import KafkaException
 
