@@ -34,17 +34,17 @@ sleep 0.5
 echo "wrong settings: $(unit warpmeter-agent ActiveState) $(unit warpmeter-agent ExecMainStatus)"
 sed -i '$d' /etc/warpmeter/warpmeter.toml
 echo '# ours' >> /etc/warpmeter/warpmeter.toml
-mkdir -p /job
 # A job of another user, as Slurm names it.
 setpriv --reuid=65534 --clear-groups env SLURM_JOB_ID=4711 SLURM_PROCID=0 /usr/bin/python3 -c 'import time; time.sleep(600)' &
 systemctl start warpmeter-agent
-until_true says '"fs_type"' "$out/warpmeter-agent.out"
+until_true says '"device": "/"' "$out/warpmeter-agent.out"
 until_true says '"environ"' "$out/warpmeter-agent.err"
 grep -E '^(Uid|Cap|NoNew|Seccomp:)' "/proc/$(unit warpmeter-agent MainPID)/status"
 
-told rights
-cp /usr/share/warpmeter/drop-ins/agent-{jobs,captures,stacks,perf,xids}.conf /etc/systemd/system/warpmeter-agent.service.d/
-cp /usr/share/warpmeter/drop-ins/kafka-credentials.conf /etc/systemd/system/warpmeter-agent.service.d/
+told jobs
+drop_in() { cp /usr/share/warpmeter/drop-ins/"$1".conf /etc/systemd/system/warpmeter-agent.service.d/; }
+drop_in agent-jobs
+drop_in kafka-credentials
 echo '{"client.id": "told-by-a-credential"}' | install -m 600 /dev/stdin /etc/warpmeter/credentials/kafka-options
 systemctl daemon-reload
 before=$(unit warpmeter-agent MainPID)
@@ -52,6 +52,15 @@ systemctl restart warpmeter-agent
 until_true says '"4711"' "$out/warpmeter-agent.out"
 grep -E '^(Uid|Cap|NoNew|Seccomp:)' "/proc/$(unit warpmeter-agent MainPID)/status"
 echo "restarted: $([ "$(unit warpmeter-agent MainPID)" != "$before" ] && echo yes)"
+
+told rights
+for name in captures stacks perf xids; do drop_in "agent-$name"; done
+printf 'WARPMETER_AGENT__STACKS_%s\n' INTERVAL_S=5 SAMPLING_S=1 IDLE=true >> /etc/warpmeter/agent.env
+systemctl daemon-reload
+: > "$out/warpmeter-agent.err"
+systemctl restart warpmeter-agent
+until_true says '"source": "py-spy"' "$out/warpmeter-agent.out"
+grep -E '^(Uid|Cap|NoNew|Seccomp:)' "/proc/$(unit warpmeter-agent MainPID)/status"
 
 told upgraded
 before=$(unit warpmeter-agent MainPID)

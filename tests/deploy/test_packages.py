@@ -39,7 +39,14 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(1200), pytest.mark.skipif(bo
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `dist`, both packages."""
     made = tmp_path_factory.mktemp("packages")
-    line = [sys.executable, ROOT / "deploy/packages/build.py", "--out", made / "dist", "--python", SYSTEM_PYTHON]
+    line: list[str | Path] = [
+        sys.executable,
+        ROOT / "deploy/packages/build.py",
+        "--out",
+        made / "dist",
+        "--python",
+        SYSTEM_PYTHON,
+    ]
     done = subprocess.run(line, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
     assert sorted(map(str, (made / "dist").iterdir())) == sorted(done.stdout.split())
@@ -130,14 +137,25 @@ def test_without_further_rights_it_has_none_and_says_what_it_may_not(story: Mapp
     assert root[0]["fs_total_mebibytes"] > 0
 
 
-def test_drop_ins_give_what_they_say_and_nothing_else(story: Mapping[str, str], folder: Path) -> None:
-    said = story["rights"]
+def test_with_the_rights_for_jobs_it_knows_whose_another_users_process_is(
+    story: Mapping[str, str], folder: Path
+) -> None:
+    said = story["jobs"]
     assert "restarted: yes" in said
     for which in ("CapEff", "CapBnd", "CapAmb"):
-        assert capabilities(said, which) == set(CAPABILITIES)
+        assert capabilities(said, which) == {"SYS_PTRACE", "DAC_READ_SEARCH"}
     jobs = [row for row in rows(folder, "warpmeter-agent.out")["job-events"] if row["job_id"] == "4711"]
     assert {row["scheduler"] for row in jobs} == {"slurm"}
+
+
+def test_with_all_drop_ins_it_has_what_they_say_and_nothing_is_denied(story: Mapping[str, str], folder: Path) -> None:
+    said = story["rights"]
+    for which in ("CapEff", "CapBnd", "CapAmb"):
+        assert capabilities(said, which) == set(CAPABILITIES)
+    stacks = [row for row in rows(folder, "warpmeter-agent.out")["stack-samples"] if row["source"] == "py-spy"]
+    assert {row["job_id"] for row in stacks} == {"4711"}
     told = (folder / "out/warpmeter-agent.err").read_text()
+    assert '"denied"' not in told
     assert "told-by-a-credential" not in told
 
 
