@@ -1,5 +1,8 @@
 """Which rights components need, and whether a broker's rules give them, decided without a broker."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from warpmeter import acls, tail
@@ -11,6 +14,7 @@ from warpmeter.settings import Ingest, Kafka, Settings
 from warpmeter.simulate.run import PUBLISHED
 
 NEEDS = acls.needs(Settings())
+SCRIPT = Path(__file__).parents[2] / "deploy" / "kafka" / "acls.sh"
 WRITE = Right("topic", "warpmeter.gpu-samples", "Write")
 GIVEN = Rule("topic", "warpmeter.gpu-samples", "literal", "User:a", "Write")
 
@@ -39,6 +43,22 @@ def test_the_groups_that_nothing_joins_are_those_of_the_readers() -> None:
     names = {tail.GROUP, reading.GROUP, load.GROUP, commands.GROUP}
     assert set(acls.READING_GROUPS.values()) == names
     assert PUBLISHED == acls.SIMULATED
+
+
+def test_the_script_for_administrators_grants_what_each_component_needs(update: bool) -> None:
+    kafka = Kafka("kafka-1:9093", options={"security.protocol": "SASL_SSL"})
+    lines = [
+        "#!/bin/sh",
+        "# As a user who may alter the cluster, with its login in client.properties (docs/deploy/kafka.md);",
+    ]
+    lines += ["# `warpmeter acls --print` prints the same for your prefix, groups and principals.", "set -e"]
+    for component, rights in NEEDS.items():
+        lines += ["", f"# {component}", *acls.shell(kafka, f"User:{component}", rights)]
+    if update:
+        SCRIPT.write_text("\n".join(lines) + "\n")
+        SCRIPT.chmod(0o755)
+    assert SCRIPT.read_text().splitlines() == lines
+    assert subprocess.run(["/bin/sh", "-n", str(SCRIPT)], check=False).returncode == 0
 
 
 @pytest.mark.parametrize(
