@@ -131,3 +131,26 @@ def test_every_variable_of_the_units_is_one_that_warpmeter_knows(
     assert settings.store.dsn == held["WARPMETER_STORE__DSN_FILE"]
     assert "hidden" not in str(config.shown(settings))
     assert settings.metrics.ingest_port == 9702
+
+
+@pytest.mark.parametrize("page", ["systemd.md", "slurm.md"])
+def test_what_the_pages_say_to_type_is_there(page: str) -> None:
+    from typer.main import get_command
+
+    from warpmeter.cli import app
+
+    known = getattr(get_command(app), "commands", {})
+    text = (ROOT / "docs/deploy" / page).read_text()
+    typed = "\n".join(re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+    commands = re.findall(r"^warpmeter (\w+)", typed, re.MULTILINE) + re.findall(r"`warpmeter (\w+)", text)
+    assert set(commands) <= set(known), commands
+    files = re.findall(r"deploy/systemd/\S+\.\w+", typed)
+    files += [f"deploy/systemd/drop-ins/{name}" for name in re.findall(r"/usr/share/warpmeter/drop-ins/(\S+)", typed)]
+    files += [f"deploy/slurm/{name}" for name in re.findall(r"/etc/slurm/warpmeter/([\w-]+)", text)]
+    assert files
+    for name in files:
+        assert (ROOT / name).is_file(), name
+    for target in re.findall(r"make (\w+)", typed):
+        assert f"\n{target}:" in (ROOT / "Makefile").read_text()
+    for link in re.findall(r"\]\(([^)#:]+)", text):
+        assert (ROOT / "docs/deploy" / link).exists(), link
