@@ -131,7 +131,9 @@ class KafkaLetters:
             self._send_large(name, named[name])
         refused = [self._refused[name] for name in named if name in self._refused]
         if refused:
-            return f"the broker refused {len(refused)} dead letters: {refused[0].str()}"
+            full = DEAD.full_name(self._prefix)
+            lacks = f"; the right Write on topic {full} lacks, see `warpmeter acls`" if _forbidden(refused[0]) else ""
+            return f"the broker refused {len(refused)} dead letters: {refused[0].str()}{lacks}"
         waiting = len(self._under_way & named.keys())
         return f"{waiting} dead letters are not acknowledged after {self._acknowledged_s:.0f} s" if waiting else None
 
@@ -188,6 +190,10 @@ class KafkaLetters:
     def post(self, envelope: wire.Envelope) -> None:
         self._produce(envelope)
         self._producer.poll(0)
+
+
+def _forbidden(error: KafkaError) -> bool:
+    return bool(error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
 def _name(envelope: wire.Envelope) -> Name:
