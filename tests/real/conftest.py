@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from clickhouse_connect.driver.exceptions import ProgrammingError
 
+from tests.engine import template
 from tests.wait import until
 from warpmeter import migrate
 from warpmeter.settings import Store
@@ -16,8 +17,10 @@ from warpmeter.store import Client, connect, release
 
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """An engine of this module's own, empty; it stays open until the module is done."""
-    store = Store(dsn=f"chdb://{tmp_path_factory.mktemp('engine')}")
+    """An engine of this module's own, with all tables in its database `shared`; open until the module is done."""
+    folder = tmp_path_factory.mktemp("engine") / "data"
+    template.copy(tmp_path_factory, folder)
+    store = Store(dsn=f"chdb://{folder}")
     with closing(opened(store)):
         yield store
         release(store)  # of threads that asked it for an application
@@ -68,10 +71,7 @@ def own_tables(empty: Store, admin: Client) -> Iterator[Client]:
 @pytest.fixture(scope="module")
 def shared_tables(embedded: Store) -> Iterator[Client]:
     """A client in a database that all tests of the module share: they read what one fixture landed."""
-    store = replace(embedded, database="shared")
-    with closing(connect(embedded, database="default")) as first:
-        migrate.apply(first, store)
-    with closing(connect(store)) as client:
+    with closing(connect(replace(embedded, database=template.SHARED))) as client:
         yield client
 
 
