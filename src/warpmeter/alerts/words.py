@@ -4,7 +4,6 @@ Words are heard in any order and may come twice: of one subject the latest by it
 """
 
 import math
-import re
 import secrets
 import time
 from collections.abc import Iterator, Mapping
@@ -13,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from warpmeter.alerts.alert import Alert
+from warpmeter.alerts.expression import ExpressionError, compiled, fits
 from warpmeter.schemas.generated.alert_words_pb2 import Envelope
 
 Word = Envelope.AlertWord
@@ -70,8 +70,8 @@ def _fits(wanted: str, value: str) -> bool:
     if not wanted.startswith(EXPRESSION):
         return wanted == value
     try:
-        return re.fullmatch(wanted[1:], value) is not None
-    except re.error:
+        return fits(wanted[1:], value)
+    except ExpressionError:
         return False
 
 
@@ -129,8 +129,8 @@ def unmatchable(name: str, wanted: str) -> str:
         return "a matcher is a label's name and its value, or ~ and an expression"
     if wanted.startswith(EXPRESSION):
         try:
-            re.compile(wanted[1:])
-        except re.error as error:
+            compiled(wanted[1:])
+        except ExpressionError as error:
             return f"{name}: {wanted[1:]!r} is no expression: {error}"
     return ""
 
