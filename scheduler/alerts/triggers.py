@@ -39,13 +39,12 @@ AGAIN_S: Final = 10.0
 class _Answer:
     """Of the thread that waits: what became of asking for a capture, or of looking at one. `failed`: to be done again.
 
-    `words`: to be attached; `spent`: it was asked for.
+    `words`: to be attached.
     """
 
     alert_id: str
     capture_id: str = ""
     words: tuple[str, ...] = ()
-    spent: Spent | None = None
     failed: bool = False
 
 
@@ -68,6 +67,8 @@ class Triggers:
         self._triggers, self._most, self._make = triggers, most, desk
         self._desk: Desk | None = None
         self._pool = ThreadPoolExecutor(1, "triggers")
+        self._own: list[Spent] = []
+        """What was asked for here, which the store may not know yet. The waiting thread's."""
         self._log = log.get("triggers")
         self.drop()
 
@@ -76,7 +77,6 @@ class Triggers:
         self._seen: set[str] = set()
         self._again: dict[str, float] = {}
         self._waiting: dict[str, _Waiting] = {}
-        self._spent: list[Spent] = []
         self._answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
 
     def close(self) -> None:
@@ -113,7 +113,7 @@ class Triggers:
         request = request_of(trigger, alert, now)
         if request is None:
             return [Attached(alert.alert_id, findings=("not captured: the alert names no job and no host",))]
-        asking = partial(self._ask, trigger, alert.alert_id, request, now, tuple(self._spent))
+        asking = partial(self._ask, trigger, alert.alert_id, request, now)
         self._pool.submit(self._answer, alert.alert_id, asking, self._answers)
         return ()
 
@@ -134,8 +134,6 @@ class Triggers:
                 self._again[answer.alert_id] = now + AGAIN_S
                 self._seen.discard(answer.alert_id)
                 continue
-            if answer.spent is not None:
-                self._spent = [*self._spent, answer.spent][-KEPT:]
             if answer.words:
                 self._waiting.pop(answer.alert_id, None)
             elif waiting is not None:
@@ -158,10 +156,8 @@ class Triggers:
             self._log.warning("store or bus do not answer a trigger: tried again", alert=alert_id, why=why)
             answers.put(_Answer(alert_id, failed=True))
 
-    def _ask(
-        self, trigger: Trigger, alert_id: str, request: Request, now: float, own: Sequence[Spent], desk: Desk
-    ) -> _Answer:
-        known = {each.capture_id: each for each in (*own, *desk.spent(now))}
+    def _ask(self, trigger: Trigger, alert_id: str, request: Request, now: float, desk: Desk) -> _Answer:
+        known = {each.capture_id: each for each in (*self._own, *desk.spent(now))}
         if request.capture_id in known:
             return _Answer(alert_id, request.capture_id)
         rule, subject = request.requested_by.removeprefix(ASKER), request.job_id or request.hosts[0]
@@ -171,7 +167,8 @@ class Triggers:
         desk.ask(request)
         selfmetrics.counter("warpmeter_alerts_captures_total").inc()
         self._log.info("asked for a capture", alert=alert_id, capture=request.capture_id, of=subject)
-        return _Answer(alert_id, request.capture_id, spent=Spent(request.capture_id, rule, subject, now))
+        self._own = [*self._own, Spent(request.capture_id, rule, subject, now)][-KEPT:]
+        return _Answer(alert_id, request.capture_id)
 
     @staticmethod
     def _look(alert_id: str, capture_id: str, desk: Desk) -> _Answer:

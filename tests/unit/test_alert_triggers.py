@@ -145,6 +145,15 @@ SPENT = st.builds(
 )  # fmt: skip
 
 
+def test_alerts_that_begin_together_share_a_budget() -> None:
+    desk, storm = Desk(), [alert(f"j{number}") for number in range(200)]
+    triggers = Triggers([replace(SLOW, per_day=100)], 5, lambda: desk)
+    found = attached(triggers, NOW, storm, len(storm))
+    assert len(desk.asked) == 5
+    assert sum(each.findings[:1] == ("not captured: the budget of 5 captures a day for alerts is used up",)
+               for each in found) == 195  # fmt: skip
+
+
 @given(
     st.lists(SPENT, max_size=12), st.integers(0, 4), st.integers(0, 6), st.integers(0, 8), st.sampled_from([0.0, 600.0])
 )
