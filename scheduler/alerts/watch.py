@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from zlib import crc32
 
+from clickhouse_connect.driver.exceptions import DataError, InternalError, NotSupportedError, ProgrammingError
 from confluent_kafka import KafkaException
 
 from warpmeter import log, selfmetrics
@@ -26,6 +27,8 @@ NOBODYS: Final = frozenset({None, 81, 192, 193, 202, 209, 210, 279, 516})
 too many queries, and what a cluster says of a node that is away.
 https://github.com/ClickHouse/ClickHouse/blob/master/src/Common/ErrorCodes.cpp
 """
+OWN: Final = (NotSupportedError, ProgrammingError, DataError, InternalError)
+"""Errors of the client's own, as of a type that it cannot read: of that rule, though they have no code."""
 STORE_AWAY: Final = "store-away"
 BROKEN: Final = "rule-broken"
 BUS: Final = (KafkaException, RegistryError, ReadingError, BufferError)
@@ -177,7 +180,7 @@ class Watch:
         try:
             found = self._ports.ask(rule, now)
         except ClickHouseError as error:
-            if code(error) in NOBODYS:
+            if code(error) in NOBODYS and not isinstance(error, OWN):
                 self._away = cause(error)
                 return ()
             return self._broken(rule, asked, now, cause(error))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 import pytest
-from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError, OperationalError
+from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError, NotSupportedError, OperationalError
 from hypothesis import given
 from hypothesis import strategies as st
 
