@@ -85,9 +85,11 @@ class Machine:
     # What was known before.
 
     def recall(self, alerts: Iterable[Alert]) -> None:
-        """Go on from what was published: rows in any order, of the bus and of the store, some of them twice."""
+        """Go on from what was published: rows in any order, of the bus and of the store, some of them twice. What no
+        alert can be is passed over.
+        """
         news: dict[str, Alert] = {}
-        for alert in alerts:
+        for alert in (each for each in alerts if each.meant):
             before = self._known.get(alert.alert_id)
             if before is None or (alert.ts, not alert.open) > (before.ts, not before.open):
                 self._known[alert.alert_id] = news[alert.alert_id] = alert

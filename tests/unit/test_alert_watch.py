@@ -1,5 +1,6 @@
 """What becomes of alerts: from the first row of a rule to the end, over silences, flapping and restarts."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -184,6 +185,20 @@ class Forgetful(InMemory):
     def stored(self, now: float, flap_s: float) -> Stored:  # noqa: ARG002
         """All of it."""
         return Stored([replace(alert, ts=round(alert.ts, 3)) for alert in self.rows], list(self.words))
+
+
+def test_a_row_that_is_no_alert_is_passed_over() -> None:
+    rules = Rules(lost=[subject()])
+    watch = watched(rules, LOST).at(T)
+    (alert,) = watch.watch.machine.open()
+    changes = ({"severity": "bad"}, {"state": "gone"}, {"ts": math.nan}, {"started_at": 1e300}, {"fired_at": -1.0})
+    watch.memory.rows += [
+        replace(alert, alert_id=f"no-{at}", fingerprint=f"no-{at}", **change)  # type: ignore[arg-type]
+        for at, change in enumerate(changes)
+    ]
+    watch.restart()
+    assert watch.at(T + 60).states() == {"lost": "firing"}
+    assert len(watch.watch) == 1
 
 
 def test_what_the_bus_forgot_the_store_remembers() -> None:

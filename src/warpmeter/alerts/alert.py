@@ -13,6 +13,8 @@ State = Literal["pending", "firing", "resolved", "dropped"]
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 """The mildest first."""
 STATES: Final[tuple[State, ...]] = get_args(State)
+LATEST: Final = 4_102_444_800.0
+"""2100: the store takes no later times."""
 OPEN: Final = frozenset({"pending", "firing"})
 """States of an episode that goes on; after `resolved` and `dropped` (it was pending, and never fired) nothing comes."""
 _PLAIN: Final = (
@@ -56,6 +58,13 @@ class Alert:
     def open(self) -> bool:
         """The episode goes on."""
         return self.state in OPEN
+
+    @property
+    def meant(self) -> bool:
+        """It is one that a scheduler can have written: the topic takes rows of anybody."""
+        times = [each for each in (self.ts, self.started_at, self.fired_at, self.resolved_at) if each is not None]
+        known = self.state in STATES and self.severity in SEVERITIES
+        return known and all(0 <= each < LATEST for each in times)
 
     @property
     def quiet(self) -> bool:
