@@ -152,6 +152,16 @@ def test_a_list_begins_with_what_needs_somebody_and_is_narrowed_by_each_filter(w
     assert "75%" in world.by("list", "--host", "h-a").stdout
 
 
+def test_a_row_of_another_program_keeps_no_list_from_being_shown(world: World, site: TestClient) -> None:
+    odd = row(
+        "alerts", alert_id="odd", ts=world.now, rule="odd", severity="worst", state="resolved", fingerprint="o",
+        summary="", started_at=world.now - 900 * 3600, resolved_at=world.now - 900 * 3600,
+    )  # fmt: skip
+    world.land("alerts", [odd])
+    assert listed(site, rule="odd", since="-40d") == ["odd"]
+    assert site.get("/api/v1/alerts/odd").json()["alert"]["severity"] == "worst"
+
+
 def test_one_alert_has_its_history_and_a_rule_what_fires_of_it(world: World, site: TestClient) -> None:
     found = site.get(f"/api/v1/alerts/{HOT}").json()
     assert (found["alert"]["value"], found["alert"]["findings"], found["alert"]["capture_id"]) == (0.75, ["slow"], "c1")

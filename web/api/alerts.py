@@ -69,7 +69,7 @@ class Alert(BaseModel):
     alert_id: str = Field(examples=["job-idle-1a2b3c4d5e6f7a8b-20260131T120000"])
     last_at: datetime = Field(description="When something was last said of it.")
     rule: str = Field(examples=["job-idle"])
-    severity: Severity
+    severity: str = Field(description="critical, warning or info; a row of another program may say another.")
     state: State = Field(description="resolved and dropped (pending, and never fired) are the end.")
     fingerprint: str = Field(description="Of rule and labels: the same in each episode.", examples=["1a2b3c4d5e6f7a8b"])
     labels: dict[str, str] = Field(description="What it is about.", examples=[{"host": "gpu-0001", "job_id": "4711"}])
