@@ -5,8 +5,10 @@ import hashlib
 import hmac
 import json
 import os
+import socket
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -99,6 +101,27 @@ def test_a_mail_server_that_does_not_answer_holds_nobody_up() -> None:
     with mail_server(Mailbox(slowly=True)) as box:
         said = send(mail_to(box, timeout_s=0.5), MESSAGE)
     assert said == TryAgain(f"the mail server 127.0.0.1:{box.port} did not answer in time")
+
+
+def test_a_greeting_without_an_end_has_no_more_than_its_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            with suppress(OSError):
+                to, _ = server.accept()
+                while True:
+                    to.sendall(b"220-still here\r\n")
+                    time.sleep(0.01)
+
+        threading.Thread(target=greet, daemon=True).start()
+        port = server.getsockname()[1]
+        target = Target("t", "mail", host="127.0.0.1", port=port, tls="none", sender="w@x.example", to=("a@x.example",),
+                        timeout_s=0.5)  # fmt: skip
+        said: list[Outcome] = []
+        asking = threading.Thread(target=lambda: said.append(send(target, MESSAGE)), daemon=True)
+        asking.start()
+        asking.join(60)
+    assert said == [TryAgain(f"the mail server 127.0.0.1:{port} did not answer in time")]
 
 
 def test_mail_with_login_over_tls(tmp_path: Path) -> None:
@@ -212,6 +235,14 @@ def test_names_lead_nowhere_else(tmp_path: Path) -> None:
     escaping = send(target, replace(MESSAGE, files=(File("../evil", "text/plain", b""),), place="y"))
     assert isinstance(escaping, Refused)
     assert list((tmp_path / "of").glob("y*")) == []
+
+
+@pytest.mark.parametrize("place", ["", "jobs/", "/a"])
+def test_a_place_that_is_a_folder_of_others_is_refused(tmp_path: Path, place: str) -> None:
+    target = Target("t", "folder", url=str(tmp_path))
+    assert isinstance(send(target, replace(MESSAGE, id="jobs/1", place="jobs/1")), Sent)
+    assert isinstance(send(target, replace(MESSAGE, id=place, place=place)), Refused)
+    assert (tmp_path / "jobs" / "1" / "manifest.json").is_file()
 
 
 def test_a_folder_that_cannot_be_written_is_said_with_what_to_do(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import smtplib
+import socket
 import ssl
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -56,11 +57,7 @@ def _server(target: Target) -> str:
 
 def _posted(target: Target, made: EmailMessage, password: str, context: ssl.SSLContext, watch: Watch) -> Outcome:
     port, wait_s = target.port or PORTS[target.tls], min(CONNECT_S, target.timeout_s)
-    if target.tls == "tls":
-        server: smtplib.SMTP = smtplib.SMTP_SSL(target.host, port, timeout=wait_s, context=context)
-    else:
-        server = smtplib.SMTP(target.host, port, timeout=wait_s)
-    watch.socket = server.sock
+    server = _connected(target, port, wait_s, context, watch)
     try:
         if target.tls == "starttls":
             server.starttls(context=context)
@@ -75,6 +72,24 @@ def _posted(target: Target, made: EmailMessage, password: str, context: ssl.SSLC
         server.quit()
     return Sent(f"not to {', '.join(f'{to} ({_words(code, said)})' for to, (code, said) in refused.items())}"
                 if refused else "")  # fmt: skip
+
+
+def _connected(target: Target, port: int, wait_s: float, context: ssl.SSLContext, watch: Watch) -> smtplib.SMTP:
+    """The watch knows the connection before the server says its first word: a greeting may have no end."""
+
+    class Plain(smtplib.SMTP):
+        def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+            watch.socket = found = super()._get_socket(host, port, timeout)  # type: ignore[misc]
+            return found  # type: ignore[no-any-return]
+
+    class Secure(smtplib.SMTP_SSL):
+        def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+            watch.socket = found = super()._get_socket(host, port, timeout)  # type: ignore[misc]
+            return found  # type: ignore[no-any-return]
+
+    if target.tls == "tls":
+        return Secure(target.host, port, timeout=wait_s, context=context)
+    return Plain(target.host, port, timeout=wait_s)
 
 
 def _words(code: int, said: bytes | str) -> str:
