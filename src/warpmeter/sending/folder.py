@@ -78,7 +78,10 @@ def manifest(message: Message) -> bytes:
 
 
 def _put(url: str, options: Mapping[str, str], message: Message) -> str:
-    place = "/".join(safe(step) for step in (message.place or message.id).split("/"))
+    steps = (message.place or message.id).split("/")
+    if not all(steps):  # the folder above, with all that is in it, would be replaced
+        raise ValueError(f"{message.place or message.id!r} cannot be a place there: a part of it is empty")
+    place = "/".join(safe(step) for step in steps)
     for file in message.files:
         if file.name == MANIFEST or any(step != safe(step) or not step for step in file.name.split("/")):
             raise ValueError(f"{file.name!r} cannot be the name of a file there")
