@@ -17,6 +17,9 @@ REPORTS: Final[Mapping[str, str]] = {
 """The reports there are, and what each holds."""
 FORMATS: Final[tuple[Format, ...]] = ("html", "csv", "parquet", "png")
 WEEK: Final = timedelta(weeks=1)
+EARLIEST: Final = 2000
+LATEST: Final = 2100
+"""Years between which a period lies."""
 
 
 class ReportError(Exception):
@@ -33,6 +36,8 @@ class Period:
     def __post_init__(self) -> None:
         if self.start.tzinfo is None or self.end.tzinfo is None:
             raise ReportError("a period's times need a time zone")
+        if not (self.start.year >= EARLIEST and self.end.year < LATEST):
+            raise ReportError(f"a period lies after {EARLIEST} and before {LATEST}: the store takes no other times")
         if self.end <= self.start:
             raise ReportError(
                 f"the period ends ({self.end:%Y-%m-%d %H:%M}) before it begins ({self.start:%Y-%m-%d %H:%M})"

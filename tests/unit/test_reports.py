@@ -13,7 +13,7 @@ from warpmeter.scheduler.reports.document import Document, Section, Tile
 from warpmeter.scheduler.reports.kinds import REPORTS, Finding, Shown, Table
 from warpmeter.scheduler.reports.page import mail, page
 from warpmeter.scheduler.reports.rendering import last_week, name
-from warpmeter.scheduler.reports.telling import some, when
+from warpmeter.scheduler.reports.telling import part_of, some, when
 
 MONDAY = datetime(2026, 11, 23, tzinfo=UTC)
 WEEK = Period(MONDAY, MONDAY + timedelta(weeks=1))
@@ -29,10 +29,16 @@ def test_the_current_week_has_a_word() -> None:
     assert reportage.week_of("current", MONDAY) == WEEK
 
 
-@pytest.mark.parametrize("text", ["2026-W60", "48", "yesterday", "2026-W", "-W3"])
+@pytest.mark.parametrize("text", ["2026-W60", "48", "yesterday", "2026-W", "-W3", "9999-W52"])
 def test_what_is_no_week_is_refused(text: str) -> None:
     with pytest.raises(ReportError, match="is no week: write last, current, 2026-W48"):
         reportage.week_of(text, MONDAY)
+
+
+@pytest.mark.parametrize("year", [1900, 2100])
+def test_a_period_of_which_the_store_knows_nothing_is_refused(year: int) -> None:
+    with pytest.raises(ReportError, match="after 2000 and before 2100"):
+        Period(datetime(year, 1, 1, tzinfo=UTC), datetime(year, 1, 2, tzinfo=UTC))
 
 
 def test_options_name_one_period() -> None:
@@ -76,6 +82,8 @@ def test_periods_in_words() -> None:
     assert when(Period(MONDAY, MONDAY + timedelta(days=1))) == "23 Nov 2026"
     assert when(Period(MONDAY, MONDAY + timedelta(days=30))) == "23 Nov 2026 to 22 Dec 2026"
     assert when(Period(MONDAY, MONDAY + timedelta(hours=1))) == "2026-11-23 00:00 to 2026-11-23 01:00 UTC"
+    assert part_of(1, WEEK, MONDAY + timedelta(hours=23, minutes=5), 4) == "in 1 of 24 hours, 4 min"
+    assert part_of(3, WEEK, None) == "in 3 of 168 hours"
     assert some("abcde") == "a, b, c and 2 others"
 
 
@@ -90,7 +98,7 @@ def test_periods_in_words() -> None:
         ("rss_bytes", 1 << 30, "1 GiB"), ("step_p50_ns", 1_500_000, "1.5 ms"),
         ("duration_seconds", 90_061.0, "1 d 1 h"),
         ("hosts", ["a", "b", "c", "d", "e"], "a, b, c, d and 1 more"),
-        ("launches", 12_345, "12,345"), ("standing", True, "yes"),
+        ("launches", 12_345, "12,345"), ("heat_hours", 1, "1"), ("standing", True, "yes"),
     ],
 )  # fmt: skip
 def test_values_in_words(column: str, value: object, text: str) -> None:
@@ -101,6 +109,8 @@ def test_columns_in_words() -> None:
     assert label("energy_cost", "EUR") == "Energy cost, EUR"
     assert label("temperature_celsius") == "Temperature, °C"
     assert label("silent_hours") == "Silent, h"
+    told = {name: label(name) for name in ("fb_used_bytes", "rss_bytes", "gpu_memory_bytes", "held_back_hours")}
+    assert list(told.values()) == ["GPU memory used", "RSS", "GPU memory", "Held back, in hours"]
     assert is_number("gpus", "UInt64")
     assert not is_number("xids", "Array(UInt32)")
 

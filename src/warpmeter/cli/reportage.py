@@ -46,11 +46,11 @@ def week_of(text: str, now: datetime) -> Period:
         text = f"{now.astimezone(UTC):%Y-%m-%d}" if text == "current" else text
         year, _, week = text.upper().partition("-W")
         found = date.fromisocalendar(int(year), int(week), 1) if week else date.fromisoformat(text)
-    except ValueError:
+        monday = found - timedelta(days=found.weekday())
+        start = datetime(monday.year, monday.month, monday.day, tzinfo=UTC)
+        return Period(start, start + WEEK)
+    except (ValueError, OverflowError):
         raise ReportError(f"{text!r} is no week: write last, current, 2026-W48, or a day in it as 2026-11-23") from None
-    monday = found - timedelta(days=found.weekday())
-    start = datetime(monday.year, monday.month, monday.day, tzinfo=UTC)
-    return Period(start, start + WEEK)
 
 
 def _at(text: str) -> datetime:
