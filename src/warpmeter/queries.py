@@ -160,10 +160,17 @@ def moment(text: str, now: datetime) -> str:
     if text == "now":
         when = now
     elif ago:
-        when = now - timedelta(**{_UNITS[ago[2]]: float(ago[1])})
+        when = _before(now, text, {_UNITS[ago[2]]: float(ago[1])})
     else:
         when = _iso(text)
     return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _before(now: datetime, text: str, ago: Mapping[str, float]) -> datetime:
+    try:
+        return now - timedelta(**ago)
+    except OverflowError as error:
+        raise QueryError(f"{text!r} is no time: it lies before all calendars") from error
 
 
 def _iso(text: str) -> datetime:

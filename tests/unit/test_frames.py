@@ -31,7 +31,7 @@ def test_times_before_now_and_days_are_times() -> None:
     for said in ("-24h", timedelta(hours=24), pd.Timedelta(hours=24)):
         assert abs(asking.moment(said, UTC) - datetime.now(UTC) + timedelta(hours=24)) < timedelta(minutes=5)
     assert asking.moment(date(2026, 1, 31), BERLIN) == NOON - timedelta(hours=12)
-    others: tuple[Any, ...] = ("yesterday", None, [], True)
+    others: tuple[Any, ...] = ("yesterday", None, [], True, float("nan"), float("inf"), 1e300, "-1000000000d", pd.NaT)
     for none in others:
         with pytest.raises(AskError, match="is no time"):
             asking.moment(none, UTC)

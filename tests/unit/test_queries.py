@@ -68,6 +68,8 @@ def test_what_is_missing_unknown_or_no_time_is_refused() -> None:
         query.statement({"hots": "h"})
     with pytest.raises(QueryError, match="'yesterday' is no time: write now"):
         query.statement({"host": "h", "since": "yesterday"})
+    with pytest.raises(QueryError, match="'-9999999d' is no time: it lies before all calendars"):
+        query.statement({"host": "h", "since": "-9999999d"})
     with pytest.raises(QueryError, match=r"there is no query nonsense; there are .*fleet_overview"):
         queries.get("nonsense")
 

@@ -84,6 +84,13 @@ def value(name: str, kind: str, given: Any, zone: tzinfo) -> Any:
 
 def moment(said: Any, zone: tzinfo) -> datetime:
     """A time as people say it, a datetime, Timestamp or date; without an offset of `zone`. Raises AskError."""
+    try:
+        return _moment(said, zone)
+    except (OverflowError, ValueError) as error:  # NaN, infinity, a million days
+        raise AskError(f"{said!r} is no time: {error}") from None
+
+
+def _moment(said: Any, zone: tzinfo) -> datetime:
     if isinstance(said, str):
         return _spoken(said, zone)
     if isinstance(said, timedelta):
@@ -93,7 +100,7 @@ def moment(said: Any, zone: tzinfo) -> datetime:
     if isinstance(said, int | float) and not isinstance(said, bool):
         return datetime.fromtimestamp(said, UTC)
     found = said.to_pydatetime(warn=False) if hasattr(said, "to_pydatetime") else said
-    if not isinstance(found, datetime):
+    if not isinstance(found, datetime) or found != found:  # NaT is a datetime, and equals nothing
         raise AskError(f"{said!r} is no time: give a datetime, or text such as '-24h' or '2026-01-31 12:00'")
     return found if found.tzinfo else found.replace(tzinfo=zone)
 
@@ -115,7 +122,12 @@ def seconds(step: Any) -> int:
     if isinstance(step, str) and (told := _STEP.fullmatch(step)):
         step = timedelta(**{_UNITS[told[2]]: float(told[1])})
     length = step.total_seconds() if isinstance(step, timedelta) else step
-    if isinstance(length, bool) or not isinstance(length, int | float) or length < 1 or length != int(length):
+    if (
+        isinstance(length, bool)
+        or not isinstance(length, int | float)
+        or not 1 <= length < 1e10
+        or length != int(length)
+    ):
         raise AskError(f"{step!r} is no step: give whole seconds (300), a timedelta, or '15m'")
     return int(length)
 

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -108,6 +108,8 @@ class Line:
 
 def series(of: Metric, when: Window, line: Line) -> Asked:
     """Lines over time. Raises AskError for a `by` that the metric does not have."""
+    if line.by not in get_args(By):
+        raise AskError(f"there are no lines by {line.by!r}: by is {', '.join(filter(None, get_args(By)))}")
     raw = _raw(of, when)
     narrowed = {"host": line.host, "job_id": line.job, "top": str(line.top)}
     if of.topic == "host-samples":
