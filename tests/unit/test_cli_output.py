@@ -75,6 +75,8 @@ def test_times_are_read_to_the_second_and_in_utc() -> None:
 def test_what_is_no_time_is_a_mistake_in_the_command() -> None:
     with pytest.raises(typer.Exit) as ended:
         common.moment("soon")
+    with pytest.raises(typer.Exit):
+        common.moment("-9999999d")
     assert ended.value.exit_code == 2
     assert common.moment("now") - common.moment("-2h") == pytest.approx(7200, abs=60)
     words = (

@@ -153,9 +153,11 @@ def moment(text: str) -> float:
     status 2 for what is none."""
     now = time.time()
     try:
-        return now if text == "now" else clock.moment(text.removeprefix("-"), now)
-    except ValueError as error:
-        fail(str(error), 2)
+        found = now if text == "now" else clock.moment(text.removeprefix("-"), now)
+        datetime.fromtimestamp(found, UTC)
+    except (ValueError, OverflowError) as error:
+        fail(f"{text} is no time: {error}" if "is no time" not in str(error) else str(error), 2)
+    return found
 
 
 def said(at: datetime | float | None) -> str:
