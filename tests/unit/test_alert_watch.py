@@ -272,7 +272,12 @@ def test_a_store_that_is_away_since_the_election_is_told_of_and_the_rest_goes_on
     assert len(watch.receivers.recalled) == 2
 
 
-@pytest.mark.parametrize("error", [REFUSED, RuleError("no column value"), ValueError("format that nobody knows")])
+UNREADABLE: Final = NotSupportedError("AggregateFunction(sum, UInt64) deserialization not supported")
+
+
+@pytest.mark.parametrize(
+    "error", [REFUSED, RuleError("no column value"), UNREADABLE, ValueError("format that nobody knows")]
+)
 def test_a_broken_rule_stops_itself_and_its_alerts_stand(error: Exception) -> None:
     rules = Rules(lost=[subject()], hot=[subject()])
     watch = watched(rules, HOT, LOST, *OWN).at(T)
