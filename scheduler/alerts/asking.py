@@ -1,5 +1,6 @@
 """Rules asked of the store: within bounds, and their answers as subjects."""
 
+import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -12,6 +13,7 @@ from warpmeter.store import client
 
 MOST: Final = 10_000
 """Subjects of a rule: one of more is not meant to be heard of by anybody."""
+LONGEST_LABEL: Final = 1000
 VALUE: Final = "value"
 STARTS: Final = "starts"
 STILL: Final = "still"
@@ -60,8 +62,12 @@ def _subject(columns: Sequence[str], at: int, row: Sequence[Any]) -> Subject:
     try:
         value = None if row[at] is None else float(row[at])
     except (TypeError, ValueError):
-        raise RuleError(f"its value {row[at]!r} is no number") from None
+        raise RuleError(f"its value is a {type(row[at]).__name__}, and no number") from None
     labels = {name: text(each) for name, each in zip(columns[:at], row[:at], strict=True)}
+    if long := [name for name, label in labels.items() if len(label) > LONGEST_LABEL]:
+        raise RuleError(f"its label {long[0]} has more than {LONGEST_LABEL} characters: labels name, details tell")
+    if value is not None and not math.isfinite(value):  # of nothing by nothing: not known, and no number of JSON's
+        value = None
     return Subject(labels, value, {name: text(each) for name, each in told.items()}, starts, still)
 
 
