@@ -24,13 +24,23 @@ _LABELS: Final = {
     "sm_active_share": "By SM activity",
     "gpu_util": "Utilisation",
     "gpu_util_p50": "Utilisation, median",
-    "gpu_util_p95": "Utilisation, 95 %",
+    "gpu_util_p95": "Utilisation, 95th percentile",
     "sm_active": "SM active",
     "sm_active_p50": "SM active, median",
-    "sm_active_p95": "SM active, 95 %",
+    "sm_active_p95": "SM active, 95th percentile",
     "tensor_active": "Tensor active",
     "dram_active": "DRAM active",
     "energy_kwh": "Energy, kWh",
+    "held_back_hours": "Held back, in hours",
+    "held_back_minutes": "Held back, min",
+    "heat_hours": "Heat, in hours",
+    "power_brake_hours": "Power brake, in hours",
+    "hardware_hours": "Hardware, in hours",
+    "gpu_memory_bytes": "GPU memory",
+    "fb_used_bytes": "GPU memory used",
+    "fb_used_bytes_max": "GPU memory used, most",
+    "rss_bytes": "RSS",
+    "rss_bytes_max": "RSS, most",
     "gpu": "GPU",
     "gpus": "GPUs",
     "uuid": "UUID",
@@ -47,6 +57,8 @@ _LABELS: Final = {
 }
 _WORDS: Final = ("sort", "reason", "cause", "rule", "finding")
 """Columns whose values are words with underscores between."""
+_COUNTED: Final = ("held_back_hours", "heat_hours", "power_brake_hours", "hardware_hours")
+"""Hours that are counted, for something in them: not how long it took."""
 _RATIOS: Final = ("gpu_util", "sm_active", "tensor_active", "dram_active", "cpu_util", "slowdown")
 
 
@@ -106,7 +118,7 @@ def _how(column: str) -> Callable[[float], str]:
         return lambda ms: duration(ms * 1e6)
     if column.endswith("_seconds"):
         return longest
-    if column.endswith(("_hours", "_kwh")):
+    if column.endswith(("_hours", "_kwh")) and column not in _COUNTED:
         return lambda value: f"{value:,.1f}" if abs(value) >= 0.05 or value == 0 else f"{value:.2g}"
     return lambda value: f"{value:,}" if isinstance(value, int) else digits(value)
 

@@ -17,6 +17,7 @@ from warpmeter.scheduler.reports.telling import (
     hours,
     measured,
     money,
+    part_of,
     rows,
     share,
     unpriced,
@@ -52,7 +53,7 @@ def document(asker: Asker, asked: Asked, period: Period) -> Document:
         + ".",
         summary=_summary(totals, asked.price),
         tiles=tuple(_tiles(totals, asked.price)),
-        findings=worst_first(_findings(tables, totals, period)),
+        findings=worst_first(_findings(tables, totals, period, until)),
         sections=tuple(_sections(tables)),
         notes=tuple(_notes(totals, asked.price, tables)),
         more_tables=(tables["totals"],),
@@ -120,12 +121,12 @@ def _tiles(totals: Row, price: Price) -> Iterator[Tile]:
     yield Tile(
         "Utilisation",
         share(totals["gpu_util"]),
-        f"median {share(totals['gpu_util_p50'])}, 95 % {share(totals['gpu_util_p95'])}",
+        f"median {share(totals['gpu_util_p50'])}, 95th percentile {share(totals['gpu_util_p95'])}",
     )
     yield Tile(
         "SM active",
         share(totals["sm_active"]),
-        f"median {share(totals['sm_active_p50'])}, 95 % {share(totals['sm_active_p95'])}",
+        f"median {share(totals['sm_active_p50'])}, 95th percentile {share(totals['sm_active_p95'])}",
     )
     power = f"{digits(totals['power_watts'])} W a GPU" if totals["power_watts"] is not None else "power is not known"
     yield Tile("Energy", "not known" if totals["energy_kwh"] is None else f"{digits(totals['energy_kwh'])} kWh", power)
@@ -140,15 +141,15 @@ def _tiles(totals: Row, price: Price) -> Iterator[Tile]:
         yield Tile("Cost of waste", money(totals["wasted_cost"], price), wasted)
 
 
-def _findings(tables: Mapping[str, Table], totals: Row, period: Period) -> Iterator[Finding]:
-    yield from _failing(rows(tables["failing_gpus"]))
+def _findings(tables: Mapping[str, Table], totals: Row, period: Period, until: datetime | None) -> Iterator[Finding]:
+    yield from _failing(rows(tables["failing_gpus"]), period, until)
     yield from _waste(totals, rows(tables["users"]), rows(tables["jobs_by_waste"]))
     yield from _idle(rows(tables["idle_gpus"]))
     yield from _unmeasured(totals)
     yield from _change(rows(tables["trend"]), period)
 
 
-def _failing(failing: list[Row]) -> Iterator[Finding]:
+def _failing(failing: list[Row], period: Period, until: datetime | None) -> Iterator[Finding]:
     bad = [row for row in failing if row["xid_reports"] or row["uncorrected_errors"]]
     if bad:
         worst = f"GPU {bad[0]['gpu']} of {bad[0]['host']} with {fault(bad[0])}"
@@ -157,9 +158,11 @@ def _failing(failing: list[Row]) -> Iterator[Finding]:
     slow = [row for row in failing if row["held_back_hours"]]
     if slow:
         most = max(slow, key=lambda row: row["held_back_hours"])
-        worst = f"GPU {most['gpu']} of {most['host']} in {count(most['held_back_hours'], 'hour')}"
+        worst = f"GPU {most['gpu']} of {most['host']} {part_of(most['held_back_hours'], period, until)}"
         text = f"Heat, a power brake or the hardware held back {count(len(slow), 'GPU')}, most of all {worst}."
-        yield Finding("warning", text, "Look at cooling and power of these hosts.")
+        yield Finding(
+            "warning", text, "Look at cooling and power of these hosts; the report host-health has the minutes."
+        )
 
 
 def fault(failing: Row) -> str:

@@ -1,6 +1,7 @@
 """The report host-health: what fails, is missing, slow, silent or off in the fleet's hosts."""
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Final
 
 from warpmeter.analysis.words import count, digits
@@ -9,7 +10,7 @@ from warpmeter.scheduler.reports.asking import Asker
 from warpmeter.scheduler.reports.document import Document, Figure, Section, Tile
 from warpmeter.scheduler.reports.figures import Series
 from warpmeter.scheduler.reports.kinds import Asked, Finding, Period, Shown, Table
-from warpmeter.scheduler.reports.telling import hours, measured, rows, some, when, worst_first
+from warpmeter.scheduler.reports.telling import hours, measured, part_of, rows, some, when, worst_first
 
 RESET_NEEDED: Final = (48, 62, 63, 64, 74, 79, 92, 94, 95, 109, 119, 120, 140, 154)
 """XIDs after which NVIDIA asks for a reset or diagnostics rather than a look at the program
@@ -43,7 +44,7 @@ def document(asker: Asker, asked: Asked, period: Period) -> Document:  # noqa: A
             title=title, subtitle=str(period), summary=said, findings=(Finding("critical", said, action),),
             more_tables=tuple(tables.values()), empty=True,
         )  # fmt: skip
-    findings = worst_first(_findings(tables))
+    findings = worst_first(_findings(tables, period, until))
     return Document(
         title=title,
         subtitle=f"{measured(period, until)}. {count(totals['hosts'], 'host')}, {count(totals['gpus'], 'GPU')}.",
@@ -84,7 +85,7 @@ def _tiles(tables: Mapping[str, Table]) -> Iterator[Tile]:
         yield Tile(label, str(len(tables[name].rows)))
 
 
-def _findings(tables: Mapping[str, Table]) -> Iterator[Finding]:
+def _findings(tables: Mapping[str, Table], period: Period, until: datetime | None) -> Iterator[Finding]:
     yield from _faults(tables)
     if missing := rows(tables["missing_gpus"]):
         worst = missing[0]
@@ -97,7 +98,8 @@ def _findings(tables: Mapping[str, Table]) -> Iterator[Finding]:
         text = f"{count(len(silent), 'host')} silent for a while, first of all {longest}."
         yield Finding("warning", text, "Is the host up, and its agent (`warpmeter doctor` there)?")
     if slow := rows(tables["held_back"]):
-        most = f"GPU {slow[0]['gpu']} of {slow[0]['host']} in {count(slow[0]['held_back_hours'], 'hour')}"
+        seen = part_of(slow[0]["held_back_hours"], period, until, slow[0]["held_back_minutes"])
+        most = f"GPU {slow[0]['gpu']} of {slow[0]['host']} {seen}"
         text = f"Heat, a power brake or the hardware held back {count(len(slow), 'GPU')}, most of all {most}."
         yield Finding("warning", text, "Look at cooling and power of these hosts.")
     yield from _off(tables)
@@ -157,8 +159,8 @@ _SHOWN: Final[Mapping[str, tuple[str, str]]] = {
     "xids": ("host gpu xid what reports first_at last_at standing", "No GPU reported an XID."),
     "memory_errors": ("host gpu corrected_errors uncorrected_errors remapped_rows", "No memory error was added."),
     "held_back": (
-        "host gpu held_back_hours heat_hours power_brake_hours hardware_hours heat_minutes power_brake_minutes "
-        "hardware_minutes",
+        "host gpu held_back_hours held_back_minutes heat_minutes power_brake_minutes hardware_minutes heat_hours "
+        "power_brake_hours hardware_hours",
         "No GPU was held back.",
     ),
     "missing_gpus": ("host gpu missing_gpu_hours available_gpu_hours last_seen_at why", "No GPU was missing."),

@@ -1,5 +1,6 @@
 """What all reports say alike: hours, money, shares, times and rows by column."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -52,6 +53,12 @@ def measured(period: Period, until: datetime | None) -> str:
     """The period, and until when it was measured where that is not its end."""
     short = until is not None and until < period.end
     return f"{period}, measured until {until:%Y-%m-%d %H:%M:%S}" if short else str(period)
+
+
+def part_of(hours_with: int, period: Period, until: datetime | None, minutes: int | None = None) -> str:
+    """`in 1 of 24 hours, 4 min`: in how many of the hours that were measured something was seen, and how long."""
+    whole = math.ceil(((until or period.end) - period.start).total_seconds() / 3600)
+    return f"in {hours_with:,} of {count(whole, 'hour')}" + (f", {minutes:,} min" if minutes is not None else "")
 
 
 def day_of(text: str) -> str:

@@ -1,4 +1,4 @@
--- Which GPUs were held back, and by what? Hours in which heat (NVML's bits 0x20, 0x40), a power brake (0x80) or the hardware
+-- Which GPUs were held back, and by what? Hours, and minutes in them, in which heat (NVML's bits 0x20, 0x40), a power brake (0x80) or the hardware
 -- (0x08) held the clocks down, by the highest of the reasons in each minute where minutes are kept (90 days), else of each hour.
 -- A power limit (0x04) is no fault, and not here.
 -- @since -  start of the period, a whole hour
@@ -15,7 +15,7 @@ WITH
     ),
     minutes AS
     (
-        SELECT host, gpu, uuid, countIf(bitAnd(bits, 0x60) != 0) AS heat, countIf(bitAnd(bits, 0x80) != 0) AS brake, countIf(bitAnd(bits, 0x08) != 0) AS hardware
+        SELECT host, gpu, uuid, countIf(bitAnd(bits, 0xe8) != 0) AS held, countIf(bitAnd(bits, 0x60) != 0) AS heat, countIf(bitAnd(bits, 0x80) != 0) AS brake, countIf(bitAnd(bits, 0x08) != 0) AS hardware
         FROM
         (
             SELECT m.host AS host, m.gpu AS gpu, m.uuid AS uuid, m.window AS window, max(m.throttle_reasons_max) AS bits
@@ -29,10 +29,11 @@ WITH
 SELECT
     hours.host AS host, hours.gpu AS gpu, toString(hours.uuid) AS uuid,
     hours.hours AS held_back_hours,
+    nullIf(minutes.held, 0) AS held_back_minutes,
     hours.heat AS heat_hours, hours.brake AS power_brake_hours, hours.hardware AS hardware_hours,
-    if(minutes.heat + minutes.brake + minutes.hardware = 0, NULL, minutes.heat) AS heat_minutes,
-    if(minutes.heat + minutes.brake + minutes.hardware = 0, NULL, minutes.brake) AS power_brake_minutes,
-    if(minutes.heat + minutes.brake + minutes.hardware = 0, NULL, minutes.hardware) AS hardware_minutes,
+    if(minutes.held = 0, NULL, minutes.heat) AS heat_minutes,
+    if(minutes.held = 0, NULL, minutes.brake) AS power_brake_minutes,
+    if(minutes.held = 0, NULL, minutes.hardware) AS hardware_minutes,
     hours.first_at AS first_at,
     hours.last_at AS last_at
 FROM

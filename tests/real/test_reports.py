@@ -258,7 +258,7 @@ def test_findings_say_what_was_planted(week: Rendered) -> None:
     for words in (
         "critical: 1 GPU reported XIDs or memory errors that ECC could not mend, first of all GPU 3 of cow with "
         "XID 48, 79 and 2 uncorrectable memory errors.",
-        "warning: Heat, a power brake or the hardware held back 1 GPU, most of all GPU 1 of cow in 3 hours.",
+        "warning: Heat, a power brake or the hardware held back 1 GPU, most of all GPU 1 of cow in 3 of 168 hours.",
         "warning: 176 GPU h that jobs held were idle (22 % of allocated), most of bob: 99 GPU h of 132 GPU h. Begin "
         "with job eval-12 (eval.py) of bob",
         "warning: 58 GPU h (2.9 %) were not measured",
@@ -646,6 +646,8 @@ def test_what_was_planted_stands_in_the_hosts_health(planted: tuple[Store, Quart
     assert some(held, "host", "gpu", "held_back_hours", "heat_hours", "hardware_hours", "heat_minutes") == {
         "host": "cow", "gpu": 1, "held_back_hours": 3, "heat_hours": 3, "hardware_hours": 0, "heat_minutes": 3,
     }  # fmt: skip
+    assert held["held_back_minutes"] == 3
+    assert "most of all GPU 1 of cow in 3 of 168 hours, 3 min." in health.text
     (missing,) = table(health, "missing_gpus")
     assert some(missing, "host", "gpu", "missing_gpu_hours", "available_gpu_hours", "why") == {
         "host": "cow", "gpu": 3, "missing_gpu_hours": 18, "available_gpu_hours": 150, "why": "it fell off the bus",
