@@ -86,6 +86,13 @@ def test_user_and_password_go_as_basic_authentication(server: FakeRegistry) -> N
     assert server.requests[0]["headers"]["Authorization"] == "Basic " + base64.b64encode(b"ada:s/ecret").decode()
 
 
+def test_a_token_goes_as_a_bearers_and_not_beside_a_password(server: FakeRegistry) -> None:
+    Registry(server.url, "warpmeter", token="t0ken").frame(GPU)
+    assert server.requests[0]["headers"]["Authorization"] == "Bearer t0ken"
+    with pytest.raises(RegistryError, match="set one"):
+        Registry(server.url.replace("://", "://ada:secret@"), "warpmeter", token="t0ken")
+
+
 @pytest.mark.parametrize(
     ("status", "said"),
     [(409, r"not compatible with.*FIELD_CHANGED"), (401, r"forbids.*\(401\)"), (500, r"answered 500")],
