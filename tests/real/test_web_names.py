@@ -56,7 +56,7 @@ def test_names_that_look_like_sql_are_values(site: TestClient) -> None:
     for name in ("nobody' OR '1'='1", "nobody') OR (1=1) --", "nobody\\' OR 1=1 --"):
         for kind in ("hosts", "jobs"):
             assert site.get(f"/api/v1/{kind}/{quote(name, safe='')}").status_code == 404
-            assert site.get(f"/api/v1/{kind}", params={"user": name, "host": name}).json().get("data", []) == []
+        assert site.get("/api/v1/jobs", params={"user": name}).json()["data"] == []
 
 
 def test_a_slash_that_is_not_encoded_is_a_names_where_no_other_path_is(site: TestClient) -> None:
