@@ -1,9 +1,16 @@
 #!/bin/bash
 # Start systemd as the first process of a copy of this machine, run a script there as a unit, and end:
-#   unshare --mount --pid --net --ipc --uts --cgroup --fork boot.sh FOLDER
+#   unshare --mount --pid --net --ipc --uts --fork boot.sh FOLDER
 # FOLDER/script is what runs; what it writes into /out is in FOLDER/out. All else that is written is thrown away. The copy has
 # this machine's /usr and /etc, its own /run, /tmp, /var/lib/warpmeter and network, and none of its services.
 set -e
+# A control group of its own, and that for the root of all.
+if [ -z "${BOOTING:-}" ]; then
+  if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
+    group=$(mktemp -d /sys/fs/cgroup/booted-XXXXXX) && echo 0 > "$group/cgroup.procs"
+  fi
+  BOOTING=yes exec unshare --cgroup bash "$0" "$@"
+fi
 folder=$(realpath "$1")
 mount --make-rprivate /
 mkdir -p "$folder/out"
