@@ -27,6 +27,7 @@ LONGEST_FIRST: Final = (
     "tests/real/test_capture_torchrun.py", "tests/real/test_capture_up.py", "tests/real/test_trigger_torch.py",
     "tests/real/test_gpu_story.py",
     "tests/real/test_slurm.py", "tests/real/test_scheduler_election.py", "tests/real/test_agent_outages.py",
+    "tests/real/test_commands_documented.py",
 )  # fmt: skip
 """Files that take minutes: with several workers, one that comes last keeps all others waiting."""
 
