@@ -1,6 +1,7 @@
 """A document as one page of HTML, as the HTML of a mail, and as plain text."""
 
 import base64
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +15,7 @@ from warpmeter.scheduler.reports.kinds import Inline, Shown, Table
 TEMPLATES: Final = Path(__file__).parent / "templates"
 MAIL_ROWS: Final = 10
 """Rows of a table that a mail shows: clients cut what is longer than 102 kB."""
+LONGEST_WORD: Final = 16
 _STEERING: Final = dict.fromkeys(
     (*range(9), 11, 12, *range(14, 32), 127, *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd"
 )
@@ -61,12 +63,23 @@ def _environment() -> jinja2.Environment:
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"label": columns.label, "said": _said, "right": _right, "places": _places}
+    environment.filters |= {
+        "label": columns.label,
+        "said": _said,
+        "right": _right,
+        "places": _places,
+        "endless": _endless,
+    }
     return environment
 
 
 def _said(column: str, value: Any) -> str:
     return columns.said(column, value)
+
+
+def _endless(text: str) -> bool:
+    """Whether it has a word that may be broken anywhere: no column is as wide as it. Others break between words."""
+    return any(len(word) > LONGEST_WORD for word in re.split(r"[\s-]", text))
 
 
 def _right(table: Table, at: int) -> bool:

@@ -105,6 +105,14 @@ def test_values_in_words(column: str, value: object, text: str) -> None:
     assert said(column, value) == text
 
 
+def test_names_are_broken_within_a_word_only_where_it_is_endless() -> None:
+    columns, names = ("name", "allocated_cost"), ("foundation-models of all", "x" * 90)
+    table = Table("users", "Users", "", columns, tuple((each, 1.0) for each in names), ("String", "Float64"))
+    html = page(Document("t", "s", "s", sections=(Section("By user", tables=(Shown(table, columns),)),)))
+    cells = {name: html.split(f">{name}</td>")[0].rpartition("<td")[2] for name in names}
+    assert ["anywhere" in cell for cell in cells.values()] == [False, True]
+
+
 def test_columns_in_words() -> None:
     assert label("energy_cost", "EUR") == "Energy cost, EUR"
     assert label("temperature_celsius") == "Temperature, °C"
