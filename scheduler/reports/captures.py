@@ -81,7 +81,7 @@ def _findings(tables: Mapping[str, Table], asked: list[Row]) -> Iterator[Finding
     for found in rows(tables["capture_findings"])[:5]:
         seen = f"{count(found['captures'], 'capture')} of {count(found['jobs'], 'job')}"
         where = f"In {seen}; worst in {found['worst_capture']}."
-        yield Finding("info", str(found["text"]), where)
+        yield Finding("info", str(found["text"]), f"{found['advice'] or ''} {where}".strip())
     for kernel in rows(tables["capture_kernels"])[:1]:
         yield Finding("info", f"Kernel {kernel['kernel']} took {percent(kernel['share'])} of all GPU time of kernels.")
 

@@ -156,7 +156,7 @@ def _findings(tables: Mapping[str, Table], totals: Row) -> Iterator[Finding]:
         )
         yield Finding("warning", text, f"It cost {duration(found['cost_ns'])} in capture {found['capture_id']}.")
     for found in rows(tables["capture_findings"])[:3]:
-        yield Finding("info", f"Captures: {found['text']}")
+        yield Finding("info", f"Captures: {found['text']}", found["advice"] or "")
 
 
 def _faults(tables: Mapping[str, Table], totals: Row) -> Iterator[Finding]:
@@ -252,7 +252,7 @@ def captured(tables: Mapping[str, Table]) -> Iterator[Shown]:
     one = ("capture_id", "requested_at", "requested_by", "state", "why", "captured", "analysed", "step_p50_ns",
            "busy_share", "exposed_communication_share", "top_kernel")  # fmt: skip
     yield Shown(tables["captures"], one, 20)
-    yield Shown(tables["capture_findings"], ("finding", "text", "captures", "jobs", "ranks", "cost_ns"), 15)
+    yield Shown(tables["capture_findings"], ("finding", "text", "advice", "captures", "jobs", "ranks", "cost_ns"), 15)
     yield Shown(
         tables["capture_kernels"], ("kernel", "sort", "captures", "launches", "total_ns", "share", "mean_ns"), 15
     )

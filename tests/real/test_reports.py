@@ -491,7 +491,8 @@ def _captures(client: Client, store: Store, end: float) -> None:
             "unit": "ratio",
         }
         found |= {"value": 0.4, "severity": "warning"}
-        told = tables(kernels, events=0, step_p50_ns=1000 + rank, findings=[found], job_id="train-12")
+        more: Row = {"step_p50_ns": 1000 + rank, "findings": [found], "advice": ["Overlap it."]}
+        told = tables(kernels, events=0, job_id="train-12", **more)
         puts.append(landing.put(client, store, load, process(rank, captured_at_ns=int(end - 4900) * 10**9), told))
     landing.publish(client, store, load, puts, lambda _: None)
 
@@ -709,6 +710,10 @@ def test_captures_with_what_they_found_and_why_some_failed(digest: Rendered) -> 
     (found,) = table(digest, "capture_findings")
     expected = {"finding": "exposed_comm", "captures": 1, "ranks": 2, "cost_ns": 81}
     assert some(found, *expected) == expected
+    assert found["advice"] == "Overlap it."
+    assert [each.action for each in digest.findings if each.text == found["text"]] == [
+        "Overlap it. In 1 capture of 1 job; worst in cap-1."
+    ]
     (failed,) = table(digest, "failed")
     expected = {"of": "capture", "reason": "nothing_matched", "captures": 1, "example": "cap-2"}
     assert some(failed, *expected) == expected
