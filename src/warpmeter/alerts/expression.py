@@ -1,6 +1,6 @@
 """Expressions of matchers, in RE2's syntax, as Prometheus and Alertmanager take them.
 
-Whoever may silence writes them, and the scheduler matches them: RE2's time grows with the length of expression and value
+Whoever may silence writes them, and the scheduler matches them. The time that RE2 takes grows with the length of both
 alone, where `re` takes years for `(a+)+b` and thirty letters, and holds the whole process meanwhile.
 """
 
