@@ -175,9 +175,7 @@ class Frames:
         is loaded.
         """
         about = {"capture": capture, "rank": rank}
-        wanted = (
-            "capture_id = {capture:String} AND ({rank:Nullable(UInt32)} IS NULL OR rank = {rank:Nullable(UInt32)})"
-        )
+        wanted = "capture_id = {capture:String} AND ({rank:Nullable(UInt32)} IS NULL OR rank = {rank:Nullable(UInt32)})"
         found = self.sql(f"SELECT * FROM trace_kernels WHERE {wanted} ORDER BY total_ns DESC, rank, name", **about)
         ranks = f"SELECT count() AS ranks FROM trace_ranks WHERE {wanted}"
         if found.empty and not self.sql(ranks, **about)["ranks"][0]:
