@@ -3,9 +3,10 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib import resources
 from typing import Final
@@ -16,6 +17,11 @@ from warpmeter.store import ClickHouseError, Client
 
 INLINE: Final = 100_000
 """Bytes of a table that are sent back to the engine to be written as Parquet; above, the question is put once more."""
+RUNNING: Final = timedelta(minutes=10)
+"""Rows still come in while the newest is not older."""
+LANDED: Final = timedelta(seconds=15)
+"""So much later rows have landed, unless they are late."""
+_HOURS: Final = re.compile(r"\bFROM (gpu_heatmap|job_windows|fleet_windows|host_windows)_1h AS (\w+)\b")
 SETTINGS: Final = {"output_format_json_quote_64bit_integers": 0, "max_threads": 4}
 
 Value = str | int | float | datetime | None
@@ -43,28 +49,46 @@ class Asker:
 
     client: Client
     common: Mapping[str, Value]
+    now: datetime
+    sharded: bool = False
+    _cut: datetime | None = None
     _asked: dict[str, tuple[str, Mapping[str, Value], bytes]] = field(default_factory=dict)
 
     def table(self, question: str, name: str, title: str, **given: Value) -> Table:
         """Ask, and have the answer as a table called `name`. Raises ClickHouseError, QueryError."""
         query = questions()[question]
-        values = self._values(query, given)
+        values, sql = self._values(query, given), query.sql if self._cut is None else until_minute(query.sql, self._cut)
         answer: bytes = self.client.raw_query(
-            query.sql, parameters=values, settings=SETTINGS, fmt="JSONCompactEachRowWithNamesAndTypes"
+            sql, parameters=values, settings=SETTINGS, fmt="JSONCompactEachRowWithNamesAndTypes"
         )
         lines = answer.splitlines()
         columns, types = tuple(json.loads(lines[0])), tuple(json.loads(lines[1]))
         rows = tuple(tuple(json.loads(line)) for line in lines[2:])
-        self._asked[name] = (query.sql, values, b"\n".join(lines[2:]))
+        self._asked[name] = (sql, values, b"\n".join(lines[2:]))
         return Table(name, title, query.description, columns, rows, types)
 
     def know_until(self, period: Period) -> Until:
         """Until when the fleet was measured in the period; questions that ask for it have it from now on."""
         asked = self.table("measured_until", "measured_until", "")
         ends = {of: _moment(at) for of, at in asked.rows}
-        gpus, hosts = ends.get("gpus"), ends.get("hosts")
+        self._cut = self._last_minute(list(ends.values()))
+        gpus, hosts = (self._within(ends.get(of)) for of in ("gpus", "hosts"))
         self.common = {**self.common, "gpus_until": gpus or period.end, "hosts_until": hosts or period.end}
         return Until(gpus, hosts)
+
+    def _within(self, until: datetime | None) -> datetime | None:
+        return until if until is None or self._cut is None else min(until, self._cut)
+
+    def _last_minute(self, ends: list[datetime]) -> datetime | None:
+        """The last whole minute that has landed, where rows still come in: tables are asked one after another, and all
+        of them are asked up to there. None, over shards too: each is of what is there when it is asked. There the hours
+        of all shards would be added up here rather than on each."""
+        until = max(ends, default=None)
+        if until is None or self.sharded or abs(self.now - until) > RUNNING:
+            return None
+        cut = (until - LANDED).replace(second=0, microsecond=0)
+        first = self.first_measured()
+        return None if first is None or first >= cut else cut
 
     def first_measured(self) -> datetime | None:
         """Of when the first sample is, of hosts and GPUs that the store knows; None: there is none."""
@@ -95,6 +119,18 @@ class Asker:
             value = where.get(parameter.name, parameter.default)
             found[parameter.name] = _stamp(value) if isinstance(value, datetime) else value
         return found
+
+
+def until_minute(sql: str, cut: datetime) -> str:
+    """The same over rollups of hours, with no row of `cut` and after: of its hour the minutes before it."""
+    hour = cut.replace(minute=0)
+    whole, minutes = f"window < toDateTime('{_stamp(hour)}', 'UTC')", f"m.window < toDateTime('{_stamp(cut)}', 'UTC')"
+    return _HOURS.sub(
+        rf"FROM (SELECT * FROM \1_1h WHERE {whole} UNION ALL "
+        r"SELECT * REPLACE (toDateTime(toStartOfHour(m.window), 'UTC') AS window) "
+        rf"FROM \1_1m AS m WHERE m.{whole.replace('<', '>=')} AND {minutes}) AS \2",
+        sql,
+    )
 
 
 def _moment(text: str) -> datetime:

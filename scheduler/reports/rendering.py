@@ -24,10 +24,12 @@ _MAKERS: Final[Mapping[str, Callable[[Asker, Asked, Period], Document]]] = {
 def render(store: Store, asked: Asked, now: datetime | None = None) -> Rendered:
     """The report that was asked for.
 
-    `now`: only tells which week is the last whole one. Raises ReportError (an unknown job), ClickHouseError.
+    `now`: tells which week is the last whole one, and whether rows of the period still come in. Raises ReportError (an
+    unknown job), ClickHouseError.
     """
-    asker = Asker(client(store), {})
-    period = asked.period or (job.life(asker, asked.subject) if asked.subject else last_week(now or datetime.now(UTC)))
+    now = now or datetime.now(UTC)
+    asker = Asker(client(store), {}, now, bool(store.cluster))
+    period = asked.period or (job.life(asker, asked.subject) if asked.subject else last_week(now))
     period = period.whole_hours()
     asker.common = _common(asked, period)
     document = _MAKERS[asked.report](asker, asked, period)

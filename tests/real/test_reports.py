@@ -23,6 +23,7 @@ from tests.tables import row as message
 from warpmeter import landing, migrate
 from warpmeter.cli import reportage
 from warpmeter.scheduler.reports import Asked, Period, Price, Rendered, ReportError, render, write
+from warpmeter.scheduler.reports.asking import Asker
 from warpmeter.settings import Store
 from warpmeter.store import Client, connect
 
@@ -334,6 +335,44 @@ def test_what_has_yet_to_come_is_not_silent(planted: tuple[Store, Quarter]) -> N
     before = render(store, Asked("fleet-weekly", Period(start, start + timedelta(hours=5)), formats=()))
     unmeasured = table(before, "totals")[0]["unmeasured_gpu_hours"]
     assert unmeasured == pytest.approx(0.1, abs=1e-5), "of an hour that is over, all of it"
+
+
+def test_tables_agree_while_rows_come_in(planted: tuple[Store, Quarter], monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each question rows land: every table is of the minute that had landed when it began."""
+    store, rows = planted
+    start = rows.end + 11 * WEEK
+    stamp: Row = {"host": "hen", "period_ms": 10_000}
+    gpu: Row = {"gpu": 0, "uuid": "GPU-hen", "gpu_util_permille": 500, "power_deciwatts": 1000, "job_ids": ["run"]}
+    coming = (start.timestamp() + at for at in range(0, 7200, 10))
+
+    def come(client: Client, samples: int) -> None:
+        times = [next(coming) for _ in range(samples)]
+        land(client, "gpu-samples", [message("gpu-samples", **stamp, **gpu, ts=at) for at in times])
+        land(client, "host-samples", [message("host-samples", **stamp, cpu_util_permille=1, ts=at) for at in times])
+
+    asking = Asker.table
+    with closing(connect(store)) as client:
+        come(client, 450)  # an hour and a quarter
+
+        def asked(*given: Any, **more: Any) -> Any:
+            found = asking(*given, **more)
+            come(client, 7)
+            return found
+
+        monkeypatch.setattr(Asker, "table", asked)
+        now = start + timedelta(minutes=75)
+        fleet, health = (
+            render(store, Asked(name, Period(start, start + timedelta(days=1)), formats=()), now)
+            for name in ("fleet-weekly", "host-health")
+        )
+    (totals,) = table(fleet, "totals")
+    assert f"measured until {start + timedelta(minutes=74):%Y-%m-%d %H:%M}:00" in fleet.text
+    for name in ("totals", "users", "jobs_by_hours", "days", "trend"):
+        assert sum(row["allocated_gpu_hours"] for row in table(fleet, name)) == pytest.approx(74 / 60, abs=1e-5), name
+    assert sum(row["gpu_util_gpu_hours"] for row in table(fleet, "distribution")) == pytest.approx(74 / 60, abs=1e-5)
+    assert (totals["unmeasured_gpu_hours"], totals["available_gpu_hours"]) == pytest.approx((0, 74 / 60), abs=1e-5)
+    (heard,) = table(health, "totals")
+    assert heard["host_hours"] == pytest.approx(heard["available_gpu_hours"], abs=1e-5)
 
 
 def test_a_week_without_gpus_says_so(planted: tuple[Store, Quarter]) -> None:
