@@ -398,7 +398,7 @@ SELECT
     sum(sm_active_permille * hours) / sumIf(hours, sm_active_permille IS NOT NULL) / 1000,
     sum(power_deciwatts / 10 * hours) / 1000
 FROM gpu_samples
-WHERE ts >= {since:DateTime('UTC')}
+WHERE ts >= {since:DateTime('UTC')} AND ts < {since:DateTime('UTC')} + INTERVAL 1 DAY
 """
 """The fleet's figures as their definitions have them, over raw rows."""
 NAMES = ("available_gpu_hours", "allocated_gpu_hours", "wasted_gpu_hours", "unknown_gpu_hours", "idle_gpu_hours",
