@@ -22,6 +22,7 @@ from warpmeter.cli.commands import (
     report,
     reports,
     run,
+    size,
     stacks,
     stores,
     top,
@@ -82,6 +83,7 @@ PANELS: Final[Mapping[str, Sequence[Callable[..., None]]]] = {
         operate.topics,
         operate.acls,
         operate.migrate,
+        size.size,
         operate.config,
     ),
 }
