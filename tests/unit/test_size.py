@@ -107,8 +107,9 @@ def test_what_is_advised_fits_together(hosts: int, gpus: int) -> None:
 def test_what_no_fleet_has_is_refused(name: str) -> None:
     low, high = LIMITS[name]
     for value in (low - 1, high + 1, -1, math.nan, math.inf):
+        given: dict[str, Any] = {name: value}
         with pytest.raises(SizeError, match=f"{name} is .*: it may be"):
-            Fleet(**{name: value})
+            Fleet(**given)
 
 
 @pytest.mark.parametrize("options", [["--hosts", "0"], ["--interval", "nan"], ["--raw-days", "-3"], ["--gpus", "1e3"]])
