@@ -71,7 +71,7 @@ _TABLE: Final = (
              "as in benchmarks/flame.py: 400 of eight"),
     Constant("health_rows", 0.67, "rows/s", "of source health, a host", "measured", SIMULATED),
     Constant("gpu_insert", 0.44, "s", "CPU of an insert of GPU rows with all rollups, beside its rows", "measured",
-             "benchmarks/ingest.py: 49, 12 and 6 µs a row in inserts of 2, 8 and 24 MiB"),
+             "fitted to 49, 12, 6 µs a row in inserts of 2, 8, 24 MiB, from when batches became 24 MiB"),
     Constant("gpu_insert_first", 3.8e-5, "s", "CPU of a row of an insert too small to cost gpu_insert", "measured",
              "a line from 200 rows in 0.092 s to 2 MiB of them in 0.45 s"),
     Constant("gpu_insert_row", 2e-6, "s", "CPU of a row in either", "measured", "as gpu_insert"),
@@ -166,7 +166,7 @@ class Fleet:
             low, high = LIMITS[field.name]
             value = getattr(self, field.name)
             if not low <= value <= high:
-                raise SizeError(f"{field.name} is {value}: it may be {low:g} to {high:g}")
+                raise SizeError(f"{field.name} is {value}: it may be {low:.9g} to {high:.9g}")
 
 
 LIMITS: Final[Mapping[str, tuple[float, float]]] = {
