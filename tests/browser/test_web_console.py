@@ -7,6 +7,7 @@ import pytest
 
 from tests.chromium import Chromium, Page, chromium
 from tests.engine import DATABASE, EngineServer
+from tests.ingest_process import migrated
 from tests.wait import until
 from tests.web_process import WebProcess
 from warpmeter.settings import Settings, Store, Token, Web
@@ -18,10 +19,10 @@ BOB = Token("bob", "viewer", "viewer-of-this-test")
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebProcess]:
-    """The page over an engine with an empty database, for those with a token."""
+    """The page over an engine without rows, for those with a token."""
     folder = tmp_path_factory.mktemp("console")
     with closing(EngineServer(folder / "engine")) as engine:
-        engine.make_database()
+        migrated(engine)
         store = Store(dsn=engine.url, database=DATABASE)
         with closing(WebProcess(folder, Web(tokens=(ANN, BOB)), Settings(store=store))) as process:
             yield process.ready()

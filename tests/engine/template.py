@@ -17,6 +17,7 @@ from warpmeter.store import connect
 SHARED: Final = "shared"
 """The database that they are in."""
 MADE: Final = "made"
+ROOT: Final = Path(__file__).parents[2]
 
 
 def copy(folders: pytest.TempPathFactory, into: Path) -> None:
@@ -26,7 +27,8 @@ def copy(folders: pytest.TempPathFactory, into: Path) -> None:
     held = filelock.hold(run / "template.lock", within_s=300)
     try:
         if not (run / MADE).exists():
-            subprocess.run([sys.executable, "-m", "tests.engine.template", str(run / "template")], check=True)
+            command = [sys.executable, "-m", "tests.engine.template", str(run / "template")]
+            subprocess.run(command, check=True, cwd=ROOT)  # wherever a test has gone
             (run / MADE).touch()
     finally:
         os.close(held)
