@@ -284,7 +284,7 @@ class _Admin:
             raise TopicsError(f"kafka.options cannot be used: {_reason(error)}") from error
 
     def found(self, names: Sequence[str]) -> dict[str, Found]:
-        """Those of `names` that exist."""
+        """Those of `names` that exist: of one that is being made, or removed, not all brokers know yet."""
         try:
             known = self._client.list_topics(timeout=min(CONNECT_S, self._timeout_s)).topics
         except KafkaException as error:
@@ -298,6 +298,7 @@ class _Admin:
                 config[name],
             )
             for name in there
+            if name in config
         }
 
     def copies(self, names: Sequence[str]) -> Copies:
@@ -354,7 +355,8 @@ class _Admin:
             try:
                 out[resource.name] = {key: entry.value for key, entry in future.result().items()}
             except KafkaException as error:
-                raise self._explained(error, f"read the configuration of {resource.name}") from error
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise self._explained(error, f"read the configuration of {resource.name}") from error
         return out
 
     def _settle(self, futures: Mapping[str, "Future[Any]"], verb: str, tolerated: int | None = None) -> None:
