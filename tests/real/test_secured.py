@@ -230,6 +230,30 @@ CASES: Final[tuple[tuple[Component, Act, Right], ...]] = (
 )
 
 
+def test_ingest_lands_rows_by_its_least_rights_and_keeps_what_it_may_not_write_letters_of(
+    secured: SecuredKafka, tmp_path: Path
+) -> None:
+    """With real processes: rows of who may write them, and a bad message while no letter may be written.
+
+    It comes first: consumers of the cases below stay members of the group for a while.
+    """
+    letters = topic("dead-letters", "Write")
+    with closing(migrated(EngineServer(tmp_path / "engine"))) as engine, engine.client() as client:
+        settings = replace(of(secured, "ingest"), store=store_settings(engine))
+        feed = Feed(of(secured, "simulate"), "secured")
+        with Taken(secured, "ingest", letters), closing(IngestProcess(settings, tmp_path / "ingest.log")) as process:
+            process.ready()
+            feed.good(3)
+            until(lambda: rows(client, "gpu_samples") == feed.sent, "the rows to land")
+            producer = bus.producer(of(secured, "simulate").kafka)
+            producer.produce(TOPICS["gpu-samples"].full_name(PREFIX), b"broken", b"host")
+            producer.flush(30)
+            until(lambda: f"the right {letters} lacks" in process.said(), "ingest to say it")
+            authorizer.create(of(secured, "root").kafka, "User:ingest", [letters])
+            until(lambda: rows(client, "dead_letters") == 1, "the letter, once it may be written")
+            assert PASSWORD not in process.said()
+
+
 @pytest.mark.parametrize(("component", "act", "right"), CASES, ids=[f"{c}: {r}" for c, _, r in CASES])
 def test_each_right_is_enough_with_the_others_and_said_when_it_lacks(
     secured: SecuredKafka, component: Component, act: Act, right: Right
@@ -317,27 +341,6 @@ def test_an_agent_says_which_right_lacks_and_goes_on_with_the_others(secured: Se
             until(lambda: f"refuses User:agent the right {lacking}" in said.read_text(), "the agent to say it")
             words = Path(f"/proc/{process.pid}/cmdline").read_text() + Path(f"/proc/{process.pid}/environ").read_text()
         assert PASSWORD not in words + said.read_text()
-
-
-def test_ingest_lands_rows_by_its_least_rights_and_keeps_what_it_may_not_write_letters_of(
-    secured: SecuredKafka, tmp_path: Path
-) -> None:
-    """With real processes: rows of who may write them, and a bad message while no letter may be written."""
-    letters = topic("dead-letters", "Write")
-    with closing(migrated(EngineServer(tmp_path / "engine"))) as engine, engine.client() as client:
-        settings = replace(of(secured, "ingest"), store=store_settings(engine))
-        feed = Feed(of(secured, "simulate"), "secured")
-        with Taken(secured, "ingest", letters), closing(IngestProcess(settings, tmp_path / "ingest.log")) as process:
-            process.ready()
-            feed.good(3)
-            until(lambda: rows(client, "gpu_samples") == feed.sent, "the rows to land")
-            producer = bus.producer(of(secured, "simulate").kafka)
-            producer.produce(TOPICS["gpu-samples"].full_name(PREFIX), b"broken", b"host")
-            producer.flush(30)
-            until(lambda: f"the right {letters} lacks" in process.said(), "ingest to say it")
-            authorizer.create(of(secured, "root").kafka, "User:ingest", [letters])
-            until(lambda: rows(client, "dead_letters") == 1, "the letter, once it may be written")
-            assert PASSWORD not in process.said()
 
 
 def rows(client: Any, table: str) -> int:
