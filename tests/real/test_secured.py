@@ -230,6 +230,18 @@ CASES: Final[tuple[tuple[Component, Act, Right], ...]] = (
 )
 
 
+def test_an_agent_says_which_right_lacks_and_goes_on_with_the_others(secured: SecuredKafka, tmp_path: Path) -> None:
+    kafka, said, lacking = of(secured, "agent").kafka, tmp_path / "agent.log", topic("device-samples", "Write")
+    with Taken(secured, "agent", lacking):
+        until(lambda: authorizer.mine(kafka, [lacking]), "the right to be gone")
+        with agents.running(agents.settings(tmp_path, kafka), log=said) as process:
+            with closing(agents.Reader(of(secured, "root").kafka)) as reader:
+                reader.wait(lambda read: read.rows("host-samples"), "samples by the rights that there are")
+            until(lambda: f"refuses User:agent the right {lacking}" in said.read_text(), "the agent to say it")
+            words = Path(f"/proc/{process.pid}/cmdline").read_text() + Path(f"/proc/{process.pid}/environ").read_text()
+        assert PASSWORD not in words + said.read_text()
+
+
 def test_ingest_lands_rows_by_its_least_rights_and_keeps_what_it_may_not_write_letters_of(
     secured: SecuredKafka, tmp_path: Path
 ) -> None:
@@ -329,18 +341,6 @@ def test_doctor_tells_the_rights_of_whoever_asks(secured: SecuredKafka) -> None:
     assert other.verdict == "failed"
     assert "User:reader lacks: " in other.seen
     assert "Write on topic warpmeter.capture-requests" in other.seen
-
-
-def test_an_agent_says_which_right_lacks_and_goes_on_with_the_others(secured: SecuredKafka, tmp_path: Path) -> None:
-    kafka, said, lacking = of(secured, "agent").kafka, tmp_path / "agent.log", topic("device-samples", "Write")
-    with Taken(secured, "agent", lacking):
-        until(lambda: authorizer.mine(kafka, [lacking]), "the right to be gone")
-        with agents.running(agents.settings(tmp_path, kafka), log=said) as process:
-            with closing(agents.Reader(of(secured, "root").kafka)) as reader:
-                reader.wait(lambda read: read.rows("host-samples"), "samples by the rights that there are")
-            until(lambda: f"refuses User:agent the right {lacking}" in said.read_text(), "the agent to say it")
-            words = Path(f"/proc/{process.pid}/cmdline").read_text() + Path(f"/proc/{process.pid}/environ").read_text()
-        assert PASSWORD not in words + said.read_text()
 
 
 def rows(client: Any, table: str) -> int:
