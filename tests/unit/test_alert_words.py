@@ -86,3 +86,8 @@ def test_a_word_that_comes_again_is_no_news() -> None:
     assert not heard.hear(word)
     (silence,) = heard.silences(time.time())
     assert (silence.silence_id, silence.said_by, silence.comment) == (word.subject, "ann", "works on it")
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("host", "\ud800"), ("\ud800", "a")])
+def test_a_matcher_that_no_message_carries_is_refused(name: str, wanted: str) -> None:
+    assert "a character that is none" in words.unmatchable(name, wanted)

@@ -127,6 +127,10 @@ def unmatchable(name: str, wanted: str) -> str:
     """Why a matcher cannot be used, '' when it can."""
     if not name or len(wanted) > LONGEST_TEXT:
         return "a matcher is a label's name and its value, or ~ and an expression"
+    try:
+        f"{name}{wanted}".encode()
+    except UnicodeEncodeError:
+        return f"a matcher has a character that is none: {name!r} = {wanted!r}"
     if wanted.startswith(EXPRESSION):
         try:
             compiled(wanted[1:])
