@@ -88,7 +88,7 @@ def selected(client: Client, table: str, fields: Sequence[FieldDescriptor]) -> l
 
 def is_time(field: FieldDescriptor) -> bool:
     """A number of seconds since the epoch, in a column of milliseconds."""
-    return field.name in ("ts", "traced_from", "traced_until") or field.name.endswith("_at")
+    return field.name in ("ts", "traced_from", "traced_until", "period_start", "period_end") or field.name.endswith("_at")
 
 
 def _expression(field: FieldDescriptor) -> str:

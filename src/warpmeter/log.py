@@ -13,21 +13,18 @@ Logger = structlog.typing.FilteringBoundLogger
 
 
 class Unfailing:
-    """A stream whose lines are lost when they cannot be written: a full disk must not end who logs to it."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    """This moment's stderr, whose lines are lost when they cannot be written: a full disk must not end who logs."""
 
     def write(self, text: str) -> int:
         """All of it, or what the disk takes."""
         with suppress(OSError):
-            self._stream.write(text)
+            sys.stderr.write(text)
         return len(text)
 
     def flush(self) -> None:
         """As far as that can be."""
         with suppress(OSError):
-            self._stream.flush()
+            sys.stderr.flush()
 
 
 def setup(settings: Log, part: str) -> Logger:
@@ -48,7 +45,7 @@ def setup(settings: Log, part: str) -> Logger:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, settings.level.upper())),
-        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, Unfailing(sys.stderr))),  # a line in one write
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, Unfailing())),  # a line in one write
         cache_logger_on_first_use=True,
     )
     return get(part)

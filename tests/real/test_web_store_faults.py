@@ -34,7 +34,7 @@ ANY = {
 THREADS = 40
 """That Starlette has for endpoints."""
 CROWD = 60
-WITHOUT_STORE = ("/session", "/metrics", "/queries")
+WITHOUT_STORE = ("/session", "/metrics", "/queries", "/reports/schedules", "/reports/kept", "/reports/file")
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -149,12 +150,13 @@ def test_last_words_are_of_the_last_start(tmp_path: Path) -> None:
     assert "it said nothing" in logs.last_words(log)
 
 
-def test_a_log_on_a_full_disk_loses_lines_and_ends_nobody(tmp_path: Path) -> None:
+def test_a_log_on_a_full_disk_loses_lines_and_ends_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "full.log"
     path.symlink_to("/dev/full")
     logs.open_log(path).close()
     with Path("/dev/full").open("w") as full:
-        stream = Unfailing(full)
+        monkeypatch.setattr(sys, "stderr", full)
+        stream = Unfailing()
         for _ in range(10_000):
             stream.write("a line\n")
             stream.flush()
@@ -162,6 +164,7 @@ def test_a_log_on_a_full_disk_loses_lines_and_ends_nobody(tmp_path: Path) -> Non
             os.dup2(room.fileno(), full.fileno())
         stream.write("after it\n")
         stream.flush()
+        monkeypatch.undo()
     said = (tmp_path / "room.log").read_text()
     assert said.endswith("after it\n")
     assert len(said) < 100_000  # what could not be written is not held for ever
