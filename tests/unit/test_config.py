@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from warpmeter import config
+from warpmeter.config import sources
 from warpmeter.settings import Scrape, Settings
 
 
@@ -111,8 +112,8 @@ def test_the_endpoints_of_the_documentation_can_be_used() -> None:
         (scrape("a", "username = 'x'\npassword_file = 'p'\ntoken_file = 'y'"), "cannot both be sent"),
         (scrape("a", "max_series = 0"), "max_series and max_bytes must be more than 0"),
         (scrape("a", "page = 'nvml'"), "agent.scrape.0.page"),
-        (scrape("a") + scrape("a"), "'a' must be a name of its own"),
-        (scrape("a/b"), "'a/b' must be a name of its own"),
+        (scrape("a") + scrape("a"), "'a': give each a name of its own"),
+        (scrape("a/b"), "'a/b': give each a name of its own"),
         ("[[agent.scrape]]\nname = 'a'\nurl = 'localhost:9400'\n", "url must start with http:// or https://"),
         ("[[agent.scrape]]\nname = 'a'\nurl = 'http://me:pw@host/'\n", "no credentials in the url"),
         ("[ingest]\nbatch_age_s = nan\n", "ingest.batch_age_s = nan is no time"),
@@ -187,7 +188,14 @@ def test_secrets_are_masked_when_shown() -> None:
 
 def test_every_table_of_the_settings_is_read() -> None:
     names = {field.name for field in dataclasses.fields(Settings)}
-    assert names <= set(config._Reader.model_fields)
+    assert names <= set(sources.Reader.model_fields)
+
+
+@pytest.mark.parametrize("name", config.LISTED)
+def test_a_key_that_is_none_is_refused_in_every_list_of_tables(name: str) -> None:
+    table, key = name.split(".")
+    with pytest.raises(config.ConfigError, match=rf"{name}\.0\.nonsense: unknown key"):
+        config.load(overrides={table: {key: [{"name": "a", "nonsense": 1}]}})
 
 
 def test_schedules_are_tables_of_their_own(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The reference of the settings: every table and key, its type, default and variable, read from `settings.py`."""
+"""The reference of the settings: every table and key, its type, default and variable, read from `warpmeter.settings`."""
 
 import dataclasses
 import inspect
@@ -15,7 +15,7 @@ from warpmeter.settings import Settings, default_data
 
 INTRODUCTION: Final = """# Settings
 
-Made by `make docs` from `src/warpmeter/settings.py`; do not edit.
+Made by `make docs` from `src/warpmeter/settings`; do not edit.
 
 Settings come from a TOML file ({places}, `$WARPMETER_CONFIG`, or
 `warpmeter --config FILE COMMAND`), from variables, which win over it, and from options of the command, which win over

@@ -1,4 +1,4 @@
-"""What each setting means, in a few words; how they work together stands with their tables in `settings.py`."""
+"""What each setting means, in a few words; how they work together stands with their tables in `warpmeter.settings`."""
 
 from typing import Final
 
