@@ -3,12 +3,15 @@
 import secrets
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import marked
 from tests.brokers import Broker, KafkaCluster, KafkaMissingError, Tansu
+from tests.engine import template
 
 # No test is timed, and all runs search the same: `--hypothesis-profile default` searches anew.
 settings.register_profile("same", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -32,6 +35,23 @@ LONGEST_FIRST: Final = (
 """Files that take minutes: with several workers, one that comes last keeps all others waiting."""
 
 
+ASTRAY: Final = pytest.StashKey[list[str]]()
+"""Tests whose marks are not those that their file tells of."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files in which `-m` leaves nothing are not loaded."""
+    if not (collection_path.name.startswith("test_") and collection_path.suffix == ".py"):
+        return None
+    return marked.needless(collection_path.read_text(), config.getoption("markexpr")) or None
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Before `-m` leaves any out."""
+    found = item.config.stash.setdefault(ASTRAY, [])
+    found += filter(None, [marked.astray(item)])
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest files first; each in one piece, as a worker takes it. A run of one process stays as it is."""
@@ -39,6 +59,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     place = {config.rootpath / file: number for number, file in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: place.get(item.path, len(place)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _template(tmp_path_factory: pytest.TempPathFactory) -> None:
+    template.kept_in(tmp_path_factory)
 
 
 @pytest.fixture

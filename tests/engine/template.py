@@ -10,37 +10,52 @@ from typing import Final
 
 import pytest
 
+from tests.engine import DATABASE, EngineServer
 from warpmeter import filelock, migrate
 from warpmeter.settings import Store
 from warpmeter.store import connect
 
 SHARED: Final = "shared"
-"""The database that they are in."""
-MADE: Final = "made"
+"""The database that they are in for engines in the tests' own process; processes have them in `DATABASE`."""
 ROOT: Final = Path(__file__).parents[2]
+_run: list[Path] = []
 
 
-def copy(folders: pytest.TempPathFactory, into: Path) -> None:
-    """Copy the folder `into` one that is not there yet; whoever of the run asks first makes it."""
+def kept_in(folders: pytest.TempPathFactory) -> None:
+    """Keep the templates of this run beside its other files; all workers of a run share them."""
     base = folders.getbasetemp()
-    run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    held = filelock.hold(run / "template.lock", within_s=300)
+    _run[:] = [base.parent if "PYTEST_XDIST_WORKER" in os.environ else base]
+
+
+def with_tables(data: Path, threads: int = 4) -> EngineServer:
+    """An engine on a folder that is not there yet, with all tables in `DATABASE`. Close it."""
+    data.parent.mkdir(parents=True, exist_ok=True)
+    copy(data, DATABASE)
+    return EngineServer(data, threads)
+
+
+def copy(into: Path, database: str = SHARED) -> None:
+    """Copy the folder `into` one that is not there yet; whoever of the run asks first makes it."""
+    (run,) = _run
+    made = run / f"template-{database}"
+    held = filelock.hold(run / f"{made.name}.lock", within_s=300)
     try:
-        if not (run / MADE).exists():
-            command = [sys.executable, "-m", "tests.engine.template", str(run / "template")]
+        if not made.exists():
+            making = made.with_suffix(".new")
+            command = [sys.executable, "-m", "tests.engine.template", str(making), database]
             subprocess.run(command, check=True, cwd=ROOT)  # wherever a test has gone
-            (run / MADE).touch()
+            making.rename(made)
     finally:
         os.close(held)
-    shutil.copytree(run / "template", into, symlinks=True)
+    shutil.copytree(made, into, symlinks=True)
 
 
-def make(folder: Path) -> None:
+def make(folder: Path, database: str) -> None:
     """In a process of its own, for a process can have one engine."""
-    store = Store(dsn=f"chdb://{folder}", database=SHARED)
+    store = Store(dsn=f"chdb://{folder}", database=database)
     with closing(connect(store, database="default")) as client:
         migrate.apply(client, store)
 
 
 if __name__ == "__main__":
-    make(Path(sys.argv[1]))
+    make(Path(sys.argv[1]), sys.argv[2])

@@ -19,7 +19,7 @@ from warpmeter.store import Client, connect, release
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """An engine of this module's own, with all tables in its database `shared`; open until the module is done."""
     folder = tmp_path_factory.mktemp("engine") / "data"
-    template.copy(tmp_path_factory, folder)
+    template.copy(folder)
     store = Store(dsn=f"chdb://{folder}")
     with closing(opened(store)):
         yield store
