@@ -165,10 +165,12 @@ def compare(wanted: Wanted, found: Found | None) -> list[Difference]:
 
 @dataclass(frozen=True)
 class Copies:
-    """How safe the topics are: brokers of the cluster, and the topics that have one copy only."""
+    """How safe the topics are: brokers of the cluster, the topics that have one copy only, and those of which a copy is
+    behind or away, as while a broker starts."""
 
     brokers: int
     single: tuple[str, ...]
+    behind: tuple[str, ...] = ()
 
     @property
     def risky(self) -> bool:
@@ -176,17 +178,32 @@ class Copies:
         return bool(self.single) and self.brokers >= REPLICAS
 
     def __str__(self) -> str:
-        """One sentence; '' when there is nothing to say."""
+        """A sentence, or two; '' when there is nothing to say."""
+        return "; ".join(part for part in (self._alone(), self._waits()) if part)
+
+    def _waits(self) -> str:
+        if not self.behind:
+            return ""
+        return (
+            f"{len(self.behind)} topic(s) have a copy that is not in sync ({_shown(self.behind)}): a broker is away or "
+            f"catches up; stop no other one until this is gone"
+        )
+
+    def _alone(self) -> str:
         if not self.single:
             return ""
         if self.brokers < REPLICAS:
             return f"{self.brokers} broker(s), one copy of every message: what a broker loses is lost"
         return (
             f"{len(self.single)} topic(s) have one copy of every message on a cluster of {self.brokers} brokers "
-            f"({', '.join(self.single[:3])}{', …' if len(self.single) > 3 else ''}): while that broker is away nothing "
+            f"({_shown(self.single)}): while that broker is away nothing "
             f"is taken, and what it loses is lost; use kafka-reassign-partitions.sh, and kafka.replication_factor = "
             f"{REPLICAS} for topics yet to be made"
         )
+
+
+def _shown(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
 
 
 def copies(kafka: Kafka, topics: Iterable[Topic] | None = None, timeout_s: float = TIMEOUT_S) -> Copies:
@@ -302,14 +319,15 @@ class _Admin:
         }
 
     def copies(self, names: Sequence[str]) -> Copies:
-        """Brokers, and which of `names` have one copy."""
+        """Brokers, which of `names` have one copy, and which lack one that is in sync."""
         try:
             found = self._client.list_topics(timeout=min(CONNECT_S, self._timeout_s))
         except KafkaException as error:
             raise self._explained(error, "read the list of topics") from error
         there = [(name, found.topics[name].partitions.values()) for name in names if name in found.topics]
         single = [name for name, parts in there if any(len(each.replicas) == 1 for each in parts)]
-        return Copies(len(found.brokers), tuple(single))
+        behind = [name for name, parts in there if any(len(each.isrs) < len(each.replicas) for each in parts)]
+        return Copies(len(found.brokers), tuple(single), tuple(behind))
 
     def create(self, topics: Sequence[Wanted]) -> None:
         """Create; a topic that somebody else has just made is fine."""

@@ -82,6 +82,8 @@ def test_what_was_done_about_a_difference_is_said_as_done() -> None:
 def test_one_copy_is_a_risk_where_there_are_brokers_for_more_and_said_once_where_there_are_not() -> None:
     names = ("p.a", "p.b", "p.c", "p.d")
     assert not str(topics.Copies(3, ()))
+    assert "4 topic(s) have a copy that is not in sync" in str(topics.Copies(3, (), names))
+    assert not topics.Copies(3, (), names).risky
     assert not topics.Copies(1, names).risky
     assert str(topics.Copies(1, names)) == "1 broker(s), one copy of every message: what a broker loses is lost"
     assert topics.Copies(3, names).risky

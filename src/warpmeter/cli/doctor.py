@@ -142,6 +142,8 @@ def topic_table(settings: Settings) -> Finding:
     if differences:
         return Finding("topics", "warning", "; ".join(str(each) for each in differences), "warpmeter topics --create")
     copies = topics.copies(settings.kafka, timeout_s=PROBE_TIMEOUT_S)
+    if copies.behind:
+        return Finding("topics", "warning", str(copies), "start the broker that is away; wait for one that was started")
     if copies.risky:
         return Finding("topics", "warning", str(copies), "one broker that ends for good takes its messages with it")
     return Finding("topics", "ok", "all there, as configured" + (f"; {copies}" if str(copies) else ""))

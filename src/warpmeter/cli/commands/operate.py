@@ -100,7 +100,8 @@ def topics(
     bootstrap_servers: Bootstrap = None,
     data: Data = None,
 ) -> None:
-    """Check the topics and their configuration, or create them. Exit status 1 when something differs."""
+    """Check the topics and their configuration, or create them. Exit status 1 when something differs, or a copy of a
+    topic is not in sync with the others: then no other broker may be stopped."""
     from warpmeter import topics as kafka_topics
 
     settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers})
@@ -117,8 +118,9 @@ def topics(
         rows = [(t.name, t.partitions, "; ".join(what for name, _, what in parts if name == t.name)) for t in wanted]
         common.print_table("", ("topic", "partitions", "done" if create else "differs"), rows)
         if str(copies):
-            common.err.print(f"[yellow]![/] {copies}" if copies.risky else str(copies), highlight=False, soft_wrap=True)
-    raise typer.Exit(int(bool(differences) and not create))
+            warns = copies.risky or copies.behind
+            common.err.print(f"[yellow]![/] {copies}" if warns else str(copies), highlight=False, soft_wrap=True)
+    raise typer.Exit(int(bool(differences or copies.behind) and not create))
 
 
 def acls(
