@@ -24,7 +24,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 LONGEST_FIRST: Final = (
-    "tests/crash/test_crash.py", "tests/real/test_up.py", "tests/real/test_replay_kafka.py",
+    "tests/crash/test_crash.py", "tests/real/test_fleet_by_hand.py", "tests/real/test_up.py",
+    "tests/real/test_replay_kafka.py",
     "tests/real/test_offsets.py", "tests/real/test_sources_apart.py", "tests/real/test_poison_rates.py",
     "tests/real/test_capture_hosts.py",
     "tests/real/test_capture_torchrun.py", "tests/real/test_capture_up.py", "tests/real/test_trigger_torch.py",

@@ -53,8 +53,13 @@ class Command:
 def blocks() -> Iterator[Block]:
     """All of them."""
     for page in PAGES:
-        for indent, language, text in FENCE.findall(page.read_text()):
-            yield Block(page, language, "".join(line.removeprefix(indent) for line in text.splitlines(keepends=True)))
+        yield from blocks_of(page, page.read_text())
+
+
+def blocks_of(page: Path, part: str) -> Iterator[Block]:
+    """Those of a part of a page."""
+    for indent, language, text in FENCE.findall(part):
+        yield Block(page, language, "".join(line.removeprefix(indent) for line in text.splitlines(keepends=True)))
 
 
 def commands() -> Iterator[Command]:

@@ -32,9 +32,21 @@ class Net:
         """On the bridge."""
         return f"10.213.{self.third}.{number}"
 
+    def within(self, number: int) -> list[str]:
+        """What a command line begins with to be run in the network of host `number`."""
+        return ["ip", "netns", "exec", f"{self.tag}-{number}"]
+
+    def cut(self, number: int) -> None:
+        """Nothing comes from host `number`, or gets there, until `mend`."""
+        _ip("link", "set", f"{self.tag}o{number}", "down")
+
+    def mend(self, number: int) -> None:
+        """It is on the bridge again."""
+        _ip("link", "set", f"{self.tag}o{number}", "up")
+
     def run(self, number: int, script: str, environment: Mapping[str, str], log: IO[bytes]) -> subprocess.Popen[bytes]:
         """A shell script as the first process of host `number`: all of the host ends with it."""
-        line = ["ip", "netns", "exec", f"{self.tag}-{number}", "unshare", "--pid", "--fork", "--mount-proc"]
+        line = [*self.within(number), "unshare", "--pid", "--fork", "--mount-proc"]
         return subprocess.Popen(
             [*line, "--kill-child", "sh", "-c", script], env={**os.environ, **environment}, cwd=ROOT, stdout=log,
             stderr=log, stdin=subprocess.DEVNULL,
@@ -52,8 +64,8 @@ def alone() -> list[str]:
 
 
 @contextmanager
-def bridged(hosts: int, port: int) -> Iterator[Net]:
-    """So many hosts, numbered from 1; `port` of this machine's loopback is that of its address there, too.
+def bridged(hosts: int, port: int | None = None) -> Iterator[Net]:
+    """So many hosts, numbered from 1; `port` of this machine's loopback, if any, is that of its address there, too.
 
     Skips where namespaces cannot be made.
     """
@@ -70,10 +82,11 @@ def bridged(hosts: int, port: int) -> Iterator[Net]:
                 _add(net, number, stack)
         except subprocess.CalledProcessError as error:
             pytest.skip(f"no network namespaces here: {error.stderr.decode().strip()}")
-        line = [sys.executable, str(ROOT / "tests" / "relay.py"), net.address(254), "127.0.0.1", str(port)]
-        relay = subprocess.Popen(line)
-        stack.callback(relay.wait)
-        stack.callback(relay.kill)
+        if port is not None:
+            line = [sys.executable, str(ROOT / "tests" / "relay.py"), net.address(254), "127.0.0.1", str(port)]
+            relay = subprocess.Popen(line)
+            stack.callback(relay.wait)
+            stack.callback(relay.kill)
         yield net
 
 

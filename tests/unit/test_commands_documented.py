@@ -18,7 +18,8 @@ from warpmeter.cli.app import app
 
 OTHERS: Final = {
     *("apt-get", "cat", "cd", "cp", "curl", "dbt", "docker", "dpkg", "echo", "go", "grep", "helm", "install", "jq"),
-    *("journalctl", "kcat", "kubectl", "mkdir", "mvn", "openssl", "pip", "promtool", "protoc", "python3", "rpm"),
+    *("journalctl", "kafka-server-start.sh", "kafka-storage.sh", "kcat", "kubectl", "mkdir", "mvn", "openssl", "pip"),
+    *("promtool", "protoc", "python3", "rpm"),
     *("scontrol", "setcap", "sinfo", "srun", "superset", "sysctl", "systemctl", "systemd-sysusers", "vi", "watch"),
     *("systemd-tmpfiles", "zip"),
 }
