@@ -1,7 +1,7 @@
 """The fleet of docs/deploy/fleet.md: its files and commands as they stand there, on machines that share a bridge.
 
-A machine has a network, a name, `/etc`, `/run` and `/var/lib` of its own; names are found in its `/etc/hosts`. Nothing of
-the page is replaced: what a command is given beside it is an environment (`Fleet.environment`). Needs root.
+A machine has a network, a name, `/etc`, `/run` and `/var/lib` of its own; names are found in its `/etc/hosts`. Nothing
+of the page is replaced: what a command is given beside it is an environment (`Fleet.environment`). Needs root.
 """
 
 import os
