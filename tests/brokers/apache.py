@@ -135,6 +135,12 @@ class KafkaCluster:
         """The configuration of one node."""
         return node_properties(node, self.nodes)
 
+    def pid(self, i: int) -> int:
+        """Of a running node's process."""
+        process = self._processes[i]
+        assert process is not None, f"node {i} does not run"
+        return process.pid
+
     def kill(self, i: int) -> None:
         """SIGKILL: its unflushed log pages stay in the page cache, as after a crash of the process."""
         self._end(i, signal.SIGKILL)
