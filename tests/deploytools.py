@@ -27,6 +27,7 @@ CRDS: Final = {
     "github.com/kedacore/keda/v2@v2.21.0": ("config/crd/bases/keda.sh_scaledobjects.yaml",),
     "github.com/prometheus-operator/prometheus-operator@v0.94.0": (
         "example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml",
+        "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
         "example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
     ),
 }
@@ -83,7 +84,7 @@ def make() -> None:
 
 
 def _schema_folder() -> Path:
-    return cache_folder() / "tools" / f"kubernetes-{KUBERNETES}-schemas-1"
+    return cache_folder() / "tools" / f"kubernetes-{KUBERNETES}-schemas-2"
 
 
 @contextmanager

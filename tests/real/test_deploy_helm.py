@@ -180,6 +180,15 @@ def test_services_monitors_policies_and_budgets_choose_pods_that_there_are(objec
                 assert {end["port"] for end in one["spec"]["endpoints"]} <= ports
 
 
+def test_the_operator_is_given_the_rules_of_prometheus_where_they_are_asked_for(objects: dict[str, Objects]) -> None:
+    kept = yaml.safe_load((DEPLOY / "prometheus" / "warpmeter.rules.yml").read_text())
+    found = {name: [one for one in each if one["kind"] == "PrometheusRule"] for name, each in objects.items()}
+    assert [name for name, rules in found.items() if rules] == ["everything"]
+    (rules,) = found["everything"]
+    assert rules["spec"] == kept
+    assert rules["metadata"]["labels"]["release"] == "prometheus", "what the operator's Prometheus selects by"
+
+
 def test_servers_are_nobody_and_write_nothing_but_their_folders(objects: dict[str, Objects]) -> None:
     for each in objects.values():
         for part, pod, _ in pods(each):

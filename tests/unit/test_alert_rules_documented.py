@@ -166,3 +166,11 @@ def test_settings_that_cannot_be_meant_are_refused(
     (tmp_path / "given.toml").write_text(text)
     with pytest.raises(ConfigError, match=re.escape(why)):
         load(tmp_path / "given.toml")
+
+
+def test_the_page_on_monitoring_calls_rules_by_their_names() -> None:
+    """By those of their files (`ingest_lag`) nobody can silence or set them."""
+    page = (PAGE.parent / "deploy" / "monitoring.md").read_text()
+    files = {name.replace("-", "_") for name in builtin() if "-" in name}
+    assert not set(re.findall(r"`([a-z_]+)`", page)) & files
+    assert {"ingest-lag", "host-silent"} <= set(re.findall(r"`([a-z]+(?:-[a-z]+)+)`", page)) & set(builtin())
