@@ -18,7 +18,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 HERE: Final = ROOT / "deploy" / "packages"
@@ -32,13 +32,15 @@ CONFFILES: Final = ("etc/warpmeter/warpmeter.toml", "etc/warpmeter/agent.env")
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be made. `python`: the interpreter of the hosts, e.g. /usr/bin/python3.11."""
+    """What is to be made. `python`: the interpreter of the hosts, e.g. /usr/bin/python3.11; `maintainer`: whom the
+    package names, as NAME <ADDRESS>."""
 
     python: Path
     out: Path
     cache: Path
     release: str
     formats: Sequence[str]
+    maintainer: str
 
     @property
     def fields(self) -> dict[str, str]:
@@ -46,14 +48,20 @@ class Asked:
         machine = platform.machine()
         return {
             "version": project()["version"], "release": self.release, "python": self.python.name,
-            "deb_arch": DEB_ARCH.get(machine, machine),
+            "deb_arch": DEB_ARCH.get(machine, machine), "maintainer": self.maintainer,
         }  # fmt: skip
 
 
-def project() -> dict[str, str]:
+def project() -> dict[str, Any]:
     """`[project]` of pyproject.toml."""
-    found: dict[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     return found
+
+
+def maintainer() -> str:
+    """Who maintains it, where whoever publishes packages names nobody else."""
+    (one,) = project()["maintainers"]
+    return f"{one['name']} <{one['email']}>"
 
 
 def requirements() -> list[str]:
@@ -179,9 +187,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
     parser.add_argument("--cache", type=Path, default=Path.home() / ".cache/warpmeter/packages")
     parser.add_argument("--release", default="1")
+    parser.add_argument("--maintainer", default=maintainer(), metavar="'NAME <ADDRESS>'", help="who answers for them")
     parser.add_argument("--format", action="append", choices=list(TOOLS), help="one of them alone")
     given = parser.parse_args()
-    asked = Asked(given.python.resolve(), given.out.resolve(), given.cache, given.release, given.format or list(TOOLS))
+    asked = Asked(
+        given.python.resolve(), given.out.resolve(), given.cache, given.release, given.format or list(TOOLS),
+        given.maintainer,
+    )  # fmt: skip
     if not re.fullmatch(r"python3\.\d+", asked.python.name):
         sys.exit(f"{given.python} is {asked.python}: give the distribution's own interpreter, as /usr/bin/python3.11")
     for name in asked.formats:

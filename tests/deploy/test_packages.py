@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -122,6 +123,8 @@ def test_the_deb_is_as_a_deb_should_be(folder: Path) -> None:
     for field in ("Package", "Version", "Architecture", "Maintainer", "Depends", "Installed-Size", "Description"):
         assert re.search(rf"^{field}: \S", fields, re.MULTILINE), field
     assert f"Depends: {SYSTEM_PYTHON.name}, systemd (>= 250)" in fields
+    (one,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["maintainers"]
+    assert f"Maintainer: {one['name']} <{one['email']}>" in fields
 
 
 def test_it_installs_starts_nothing_and_measures(story: Mapping[str, str], folder: Path) -> None:
