@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 from uuid import UUID
 
@@ -22,6 +23,8 @@ from warpmeter.consumers.span import Partition
 from warpmeter.settings import Ingest, Kafka
 
 TIMEOUT_S: Final = 10.0
+CONTROLLER_S: Final = 3.0
+"""So long who was the controller is waited for before the brokers are asked who is it now."""
 
 
 class BrokerError(Exception):
@@ -179,9 +182,17 @@ class KafkaBroker:
         names = list(topics)
         if not names:
             return {}
-        futures = self._admin.describe_topics(TopicCollection(names), request_timeout=TIMEOUT_S)
+        try:
+            return self._described(names, CONTROLLER_S)
+        except BrokerError:
+            # librdkafka waits for the broker that was the controller when it last heard of them, though another one is.
+            with suppress(KafkaException):
+                self._admin.list_topics(timeout=TIMEOUT_S)
+            return self._described(names, TIMEOUT_S)
+
+    def _described(self, names: list[str], within_s: float) -> Mapping[str, str]:
         found: dict[str, str] = {}
-        for name, future in futures.items():
+        for name, future in self._admin.describe_topics(TopicCollection(names), request_timeout=within_s).items():
             try:
                 found[name] = uuid_of(future.result().topic_id)
             except KafkaException as error:
