@@ -14,8 +14,8 @@ from clickhouse_connect.driver.client import Client
 
 from tests import versions
 from tests.brokers import Tansu
-from tests.engine import EngineServer
-from tests.ingest_process import IngestProcess, make_topics, migrated, settings_for
+from tests.engine.template import with_tables
+from tests.ingest_process import IngestProcess, make_topics, settings_for
 from tests.wait import until
 from warpmeter import bus, wire
 from warpmeter.consumers.sink import clickhouse
@@ -94,7 +94,7 @@ def _absent(kind: str, label: str) -> Any:
 def landed(tansu: Tansu, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Landed]:
     """Every golden message, as older agents and one of a version to come sent them, through the ingest of today."""
     folder = tmp_path_factory.mktemp("upgrade")
-    with closing(migrated(EngineServer(folder / "engine"))) as engine, closing(engine.client()) as client:
+    with closing(with_tables(folder / "engine")) as engine, closing(engine.client()) as client:
         settings = settings_for(tansu, engine, "upgrade", folder)
         settings = replace(settings, kafka=replace(settings.kafka, partitions=1))
         make_topics(settings)

@@ -9,20 +9,24 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+import httpx
 import pytest
 from confluent_kafka.admin import AclBindingFilter
 
 from tests.brokers import KafkaMissingError
 from tests.brokers.secured import PASSWORD, SecuredKafka
-from tests.engine import EngineServer
+from tests.engine import DATABASE, EngineServer
+from tests.engine.template import with_tables
 from tests.ingest_process import Feed, IngestProcess, migrated, store_settings
 from tests.real import agents
+from tests.scheduler_process import Agents, Heard, SchedulerProcess, ended
 from tests.wait import until
+from tests.web_process import WebProcess
 from warpmeter import acls, authorizer, bus, log, tail, topics
 from warpmeter.acls import Component, Right
 from warpmeter.captures.asking import Asker, NotTakenError, request
@@ -36,7 +40,19 @@ from warpmeter.producers.kineto.commands import Commands
 from warpmeter.scheduler.reading import Requests
 from warpmeter.scheduler.saying import Voice
 from warpmeter.schemas.topics import TOPICS, Topic
-from warpmeter.settings import Agent, Ingest, Kafka, Log, Metrics, Settings, Store
+from warpmeter.settings import (
+    Agent,
+    AlertRule,
+    Alerts,
+    Ingest,
+    Kafka,
+    Log,
+    Metrics,
+    Schedule,
+    Scheduler,
+    Settings,
+    Store,
+)
 from warpmeter.simulate.run import prepare
 
 pytestmark = pytest.mark.kafka
@@ -264,6 +280,77 @@ def test_ingest_lands_rows_by_its_least_rights_and_keeps_what_it_may_not_write_l
             authorizer.create(of(secured, "root").kafka, "User:ingest", [letters])
             until(lambda: rows(client, "dead_letters") == 1, "the letter, once it may be written")
             assert PASSWORD not in process.said()
+
+
+def test_scheduler_and_web_do_their_work_by_their_least_rights_and_say_which_lacks(
+    secured: SecuredKafka, tmp_path: Path
+) -> None:
+    """As processes: captures asked for and scheduled, an alert (of a store that is away), words about alerts."""
+    with ExitStack() as stack:
+        root, scheduler = of(secured, "root").kafka, scheduling(secured, tmp_path)
+        heard = {topic: stack.enter_context(closing(Heard(root, topic))) for topic in SAID}
+        stack.enter_context(closing(Agents(root, ["h0"], [1])))
+        engine = stack.enter_context(closing(with_tables(tmp_path / "engine")))
+        web = replace(of(secured, "web"), store=Store(dsn=engine.url, database=DATABASE))
+        page = stack.enter_context(closing(WebProcess(tmp_path, settings=web)))
+        with Taken(secured, "scheduler", alerts := topic("alerts", "Write")):
+            elected = stack.enter_context(closing(SchedulerProcess(scheduler, tmp_path / "scheduler.log")))
+            until(lambda: f"refuses User:scheduler the right {alerts}" in elected.log.read_text(), "it to say it")
+        until(lambda: [row for row in heard["alerts"].rows if row.state == "firing"], "the alert, once it may be told")
+        elected.until_active()
+        until(
+            lambda: [row for row in heard["capture-requests"].rows if row.requested_by == "schedule:often"],
+            "the schedule's word",
+        )
+        page.ready()
+        asked = {"hosts": ["h0"], "duration": "500ms"}
+        name = posted(page, "captures", asked).json()["capture_id"]
+        until(lambda: ended(heard["capture-events"], name), "the capture to end")
+        until(
+            lambda: httpx.get(f"{page.url}/api/v1/captures/{name}").json().get("state") == "ended",
+            "the page to hear",
+            every_s=0.5,
+        )
+        assert posted(page, "alerts/silences", SILENCE).status_code == 202
+        until(lambda: [row.action for row in heard["alert-words"].rows] == ["silence"], "the word to be on the bus")
+        for path, body, lacking in (
+            ("captures", asked, topic("capture-requests", "Write")),
+            ("alerts/silences", SILENCE, topic("alert-words", "Write")),
+        ):
+            with Taken(secured, "web", lacking):
+                until(lambda: posted(page, path, body).status_code == 503, "the page to notice", every_s=0.5)  # noqa: B023
+                assert f"refuses User:web the right {lacking}" in posted(page, path, body).text
+        with Taken(secured, "scheduler", lacking := topic("capture-commands", "Write")):
+            until(
+                lambda: posted(page, "captures", asked)
+                and f"refuses User:scheduler the right {lacking}" in elected.log.read_text(),
+                "the scheduler to say which right it lacks", every_s=1.0,
+            )  # fmt: skip
+        with Taken(secured, "scheduler", lacking := topic("capture-requests", "Read")):
+            assert elected.process.wait(120) == 1
+            assert f"refuses User:scheduler the right {lacking}" in elected.log.read_text()
+        with Taken(secured, "web", lacking := topic("capture-events", "Read")):
+            until(lambda: f"refuses User:web the right {lacking}" in page.log.read_text(), "the page to say it")
+        assert PASSWORD not in elected.log.read_text() + page.log.read_text()
+
+
+def scheduling(broker: SecuredKafka, folder: Path) -> Settings:
+    """The scheduler's settings: a schedule, and the one rule that fires where the store is away."""
+    often = Schedule("often", every_s=5.0, hosts=("h0",), duration_ms=500)
+    return replace(
+        of(broker, "scheduler"), store=AWAY, metrics=Metrics(scheduler_port=0),
+        scheduler=Scheduler(session_timeout_s=3.0, analyse=False, data=folder / "scheduler", schedules=(often,)),
+        alerts=Alerts(evaluate_s=1.0, rules=(AlertRule("store-away", for_s=1.0),)),
+    )  # fmt: skip
+
+
+def posted(page: WebProcess, path: str, body: dict[str, Any]) -> httpx.Response:
+    return httpx.post(f"{page.url}/api/v1/{path}", json=body, timeout=60)
+
+
+AWAY: Final = Store(dsn="http://127.0.0.1:1")
+SAID: Final = ("alerts", "alert-words", "capture-events", "capture-requests")
+SILENCE: Final = {"matchers": {"rule": "gpu-hot"}, "duration": "1h"}
 
 
 @pytest.mark.parametrize(("component", "act", "right"), CASES, ids=[f"{c}: {r}" for c, _, r in CASES])

@@ -24,7 +24,8 @@ TAKEN_S: Final = 10.0
 OPTIONS: Final[Mapping[str, bus.Value]] = {"message.timeout.ms": int(TAKEN_S * 1000), "enable.idempotence": False}
 """An idempotent producer is refused for ever by a broker that forgot it, as the embedded one that began anew; and that
 a request comes twice does nothing: the scheduler knows it by its name."""
-Delivered = Callable[[KafkaError | None, KafkaMessage], None]
+Delivered = Callable[[KafkaError | None, KafkaMessage | None], None]
+"""What became of a message. No message where librdkafka knew already that the login may not write the topic."""
 
 
 class NotTakenError(Exception):
@@ -41,15 +42,21 @@ class Sender:
         self._kafka, self._prefix, self._log = kafka, kafka.topic_prefix, log.get(part)
         self._producer = bus.producer(kafka, {"linger.ms": 2, **(extra or {})}, logger=bus.logger(part))
         self._registry = configured(kafka)
+        self._refused = False
 
     def put(self, topic: Topic, key: str, rows: Sequence[Message], delivered: Delivered | None = None) -> None:
-        """One message; `delivered` is called from a later `poll` or `flush`. Raises RegistryError, KafkaException."""
+        """One message; `delivered` is called from a later `poll` or `flush`, or at once where librdkafka knows that the
+        login may not write this topic. Raises RegistryError, KafkaException."""
         sent = wire.pack(topic, key, rows)
         frame = b"" if self._registry is None else self._registry.frame(topic)
         name = topic.full_name(self._prefix)
-        self._producer.produce(
-            name, frame + sent.value, sent.key, headers=list(sent.headers), on_delivery=delivered or self._note
-        )
+        told = delivered or partial(self._note, name)
+        try:
+            self._producer.produce(name, frame + sent.value, sent.key, headers=list(sent.headers), on_delivery=told)
+        except KafkaException as error:
+            if error.args[0].code() not in bus.FORBIDDEN:
+                raise
+            told(error.args[0], None)
         self._producer.poll(0)
 
     def poll(self, wait_s: float) -> None:
@@ -57,13 +64,16 @@ class Sender:
         self._producer.poll(wait_s)
 
     def flush(self, within_s: float) -> bool:
-        """Whether the broker has all of it within so long."""
-        return bool(self._producer.flush(within_s) == 0)
+        """Whether the broker has all of it within so long: nothing waits, and none was refused since the last time."""
+        taken = bool(self._producer.flush(within_s) == 0)
+        refused, self._refused = self._refused, False
+        return taken and not refused
 
-    def _note(self, error: KafkaError | None, message: KafkaMessage) -> None:
+    def _note(self, topic: str, error: KafkaError | None, _: KafkaMessage | None) -> None:
         if error is not None:
-            why = bus.refusal(error, self._kafka, f"Write on topic {message.topic()}")
-            self._log.error("the broker did not take a message", topic=message.topic(), why=why)
+            self._refused = True
+            why = bus.refusal(error, self._kafka, f"Write on topic {topic}")
+            self._log.error("the broker did not take a message", topic=topic, why=why)
 
 
 class Asker:
@@ -81,7 +91,7 @@ class Asker:
         """The same for rows of any topic, by their keys."""
         left, problems, done = set(rows), list[str](), threading.Event()
 
-        def delivered(key: str, error: KafkaError | None, _: KafkaMessage) -> None:
+        def delivered(key: str, error: KafkaError | None, _: KafkaMessage | None) -> None:
             left.discard(key)
             if error is not None:
                 right = f"Write on topic {topic.full_name(self._kafka.topic_prefix)}"
