@@ -8,6 +8,8 @@ STAMP := $(VENV)/.installed
 # Workers under a name that is not Python's: below a shell they would be jobs, and the tests' jobs part of them.
 WORKER := popen//python=$(BIN)/pytest-worker
 FILES := --dist loadfile --no-loadscope-reorder
+# What one worker has compiled the others only load, and the next run, whatever is usual here.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: up demo test test-rest fuzz check crash bench proto docs site sbom clean
 .DEFAULT_GOAL := help

@@ -1,10 +1,10 @@
 """Fixtures for all tests: the brokers, started when first asked for and shared by the run."""
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -53,13 +53,29 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     found += filter(None, [marked.astray(item)])
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Each worker takes another part of a folder first: what one has compiled the others only load.
+
+    All have the same order in the end, by the sort below.
+    """
+    report = yield
+    worker: dict[str, Any] | None = getattr(collector.config, "workerinput", None)
+    if worker and isinstance(collector, pytest.Dir):
+        begin = len(report.result) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+        report.result = report.result[begin:] + report.result[:begin]
+    return report
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest files first; each in one piece, as a worker takes it. A run of one process stays as it is."""
     if config.getoption("dist", "no") == "no" and not hasattr(config, "workerinput"):
         return
     place = {config.rootpath / file: number for number, file in enumerate(LONGEST_FIRST)}
-    items.sort(key=lambda item: place.get(item.path, len(place)))
+    items.sort(key=lambda item: (place.get(item.path, len(place)), item.path))
 
 
 @pytest.fixture(scope="session", autouse=True)
