@@ -67,6 +67,10 @@ def test_the_command_prints_sql(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert found.stdout.rstrip().endswith("ALTER USER `ada` DEFAULT ROLE `warpmeter_analyst`;")
     refused = CliRunner().invoke(app, asked)
     assert (refused.exit_code, refused.stdout) == (1, "")
+    nobody = [*asked[:-1], "", "--password-file", str(tmp_path / "password")]
+    refused = CliRunner().invoke(app, nobody)  # as of a variable that is not set: not the role without its user
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "cannot name a user" in refused.output
 
 
 def test_the_engine_in_this_process_has_no_users() -> None:

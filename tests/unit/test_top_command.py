@@ -18,6 +18,8 @@ from warpmeter.top.source import ApiSource, StoreSource
     [
         (["--tab", "racks"], "there are hosts, gpus, jobs"),
         (["--tab", "jobs", "--sort", "-temperature_celsius"], "jobs have no such column; they have job_id, name"),
+        (["--filter", "idle utl<5"], "--filter utl<5: compare one of"),
+        (["--filter", "cpu<much"], "--filter cpu<much: compare one of"),
         (["--interval", "0"], "at least 0.2 seconds"),
         (["--interval", "nan"], "at least 0.2 seconds"),
         (["--url", "fleet.example.com"], "write http://host:port"),

@@ -17,7 +17,7 @@ from warpmeter.top.asking import Head, Refresh, Start, Wish, refreshed
 from warpmeter.top.drawing import fitted, totals
 from warpmeter.top.lists import Kind, Listing, Place, words
 from warpmeter.top.source import ApiSource, Source, StoreSource
-from warpmeter.top.view import View
+from warpmeter.top.view import View, senseless
 
 TOKEN: Final = "WARPMETER_TOKEN"
 LEAST_S: Final = 0.2
@@ -34,6 +34,9 @@ def begun(tab: str, sort: str | None, text: str, interval_s: float) -> Start:
         fail(
             f"--sort {name}: {tab} have no such column; they have {', '.join(each.name for each in listing.columns)}", 2
         )
+    for word in senseless(text, listing):
+        numbers = [each.name for each in listing.columns if each.kind not in PLAIN_LEFT]
+        fail(f"--filter {word}: compare one of {', '.join(numbers)} with a number: 'util<5 power>600'", 2)
     if not interval_s >= LEAST_S:
         fail(f"--interval {interval_s:g}: at least {LEAST_S:g} seconds", 2)
     return Start(interval_s, tab, name, bool(sort and sort.startswith("-")), text)

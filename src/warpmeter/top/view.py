@@ -99,6 +99,12 @@ def asked(text: str, listing: Listing) -> Filter:
     return Filter(tuple(plain), tuple(compared))
 
 
+def senseless(text: str, listing: Listing) -> list[str]:
+    """What in a text is written as a comparison and is none: of no column with numbers, or with no number."""
+    looked = ((word, _COMPARED.fullmatch(word)) for word in text.split())
+    return [word for word, found in looked if found and _comparison(listing, *found.groups()) is None]
+
+
 def _comparison(listing: Listing, name: str, sign: str, text: str) -> tuple[str, str, float] | None:
     column = _column(listing, name.lower())
     number = _NUMBER.fullmatch(text)

@@ -53,7 +53,7 @@ def grants(
         if part is not None and part not in granting.PARTS:
             raise granting.GrantsError(f"there is no part {part}: give one of {', '.join(granting.PARTS)}")
         limits = granting.Limits(seconds=seconds, memory_bytes=memory_gib << 30, result_rows=rows)
-        who = granting.user(user, cli.password(password_file)) if user else None
+        who = granting.user(user, cli.password(password_file)) if user is not None else None
         if part is not None:
             statements = granting.of_part(settings.store, part, who)
         else:
