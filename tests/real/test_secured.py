@@ -31,7 +31,7 @@ from warpmeter import acls, authorizer, bus, log, tail, topics
 from warpmeter.acls import Component, Right
 from warpmeter.captures.asking import Asker, NotTakenError, request
 from warpmeter.captures.reading import Events, ReadingError
-from warpmeter.cli import doctor
+from warpmeter.cli import doctor, servers
 from warpmeter.consumers import __main__ as ingest
 from warpmeter.consumers import status
 from warpmeter.consumers.ledger import LedgerError
@@ -298,6 +298,10 @@ def test_scheduler_and_web_do_their_work_by_their_least_rights_and_say_which_lac
             until(lambda: f"refuses User:scheduler the right {alerts}" in elected.log.read_text(), "it to say it")
         until(lambda: [row for row in heard["alerts"].rows if row.state == "firing"], "the alert, once it may be told")
         elected.until_active()
+        assert "1 is elected in group warpmeter-scheduler" in servers.scheduler(of(secured, "check")).seen
+        blind = servers.scheduler(of(secured, "reader"))
+        assert blind.verdict == "warning"
+        assert "refuses User:reader the right Describe on group warpmeter-scheduler" in blind.seen
         until(
             lambda: [row for row in heard["capture-requests"].rows if row.requested_by == "schedule:often"],
             "the schedule's word",

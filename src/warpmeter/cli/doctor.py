@@ -26,7 +26,7 @@ STA_UNSYNC: Final = 0x0040
 PROBE_TIMEOUT_S: Final = 5.0
 LARGEST_PAGE: Final = 16 << 20
 NO_KAFKA: Final = "not asked: agent.outputs has no kafka"
-OF_THE_STORE: Final = frozenset({"clickhouse", "tables", "ingest", "replays"})
+OF_THE_STORE: Final = frozenset({"clickhouse", "cluster", "tables", "ingest", "replays", "scheduler"})
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,11 @@ class Finding:
 Check = Callable[[Settings], Finding]
 
 
-def examine(settings: Settings) -> Iterator[Finding]:
-    """Run every check; one that breaks is a finding of its own, never the end of the others."""
+def examine(settings: Settings, part: str = "") -> Iterator[Finding]:
+    """Run every check, or those of a `part` (`PARTS`); one that breaks is a finding of its own, never the end."""
     for name, check in CHECKS.items():
+        if part and name not in PARTS[part]:
+            continue
         if name in OF_THE_STORE and "kafka" not in settings.agent.outputs:
             yield Finding(name, "ok", f"{NO_KAFKA}, so nothing of this host goes to a store")
             continue
@@ -52,8 +54,9 @@ def examine(settings: Settings) -> Iterator[Finding]:
             yield check(settings)
         except Exception as error:  # noqa: BLE001 - the edge: whatever a check meets is what it found
             yield Finding(name, "failed", f"{type(error).__name__}: {error}", "report this: the check itself broke")
-    yield from system(settings)
-    yield from scrapes(settings)
+    if part in ("", "agent"):
+        yield from system(settings)
+        yield from scrapes(settings)
 
 
 def python(settings: Settings) -> Finding:
@@ -342,6 +345,27 @@ def otlp(settings: Settings) -> Finding:
     return Finding("otlp", "failed", f"{peer.shown}: {answer.why}", remedy)
 
 
+def cluster(settings: Settings) -> Finding:
+    """Of the store's cluster, where there is one."""
+    from warpmeter.cli import servers
+
+    return servers.cluster(settings)
+
+
+def scheduler(settings: Settings) -> Finding:
+    """Whether one runs."""
+    from warpmeter.cli import servers
+
+    return servers.scheduler(settings)
+
+
+def web(settings: Settings) -> Finding:
+    """Whether the page answers."""
+    from warpmeter.cli import servers
+
+    return servers.page(settings)
+
+
 CHECKS: Final[dict[str, Check]] = {
     "python": python,
     "kernel": kernel,
@@ -355,7 +379,22 @@ CHECKS: Final[dict[str, Check]] = {
     "broker": broker,
     "topics": topic_table,
     "clickhouse": clickhouse,
+    "cluster": cluster,
     "tables": tables,
     "ingest": ingest,
     "replays": replays,
+    "scheduler": scheduler,
+    "web": web,
 }
+_HOST: Final = frozenset({"python", "clock", "disk"})
+_BUS: Final = frozenset({"broker", "topics"})
+_STORE: Final = frozenset({"clickhouse", "cluster", "tables"})
+PARTS: Final[dict[str, frozenset[str]]] = {
+    "agent": _HOST | _BUS | {"kernel", "permissions", "nvml", "jobs", "prometheus", "otlp"},
+    "ingest": _HOST | _BUS | _STORE | {"ingest", "replays"},
+    "scheduler": _HOST | _BUS | _STORE | {"scheduler"},
+    "web": _HOST | _BUS | _STORE | {"web"},
+    "kafka": _BUS,
+    "store": _STORE | {"replays"},
+}
+"""What matters where a part runs. Of the first four the rights that their login has on Kafka are asked as well."""

@@ -61,12 +61,20 @@ def doctor(
         list[str] | None,
         typer.Option(help="Also: has this login that component's rights on Kafka? Repeatable.", metavar="COMPONENT"),
     ] = None,
+    part: Annotated[
+        str,
+        typer.Option(
+            "--for", help="agent, ingest, scheduler, web, kafka or store: what matters to it.", metavar="PART"
+        ),
+    ] = "",
     as_json: Json = False,
     bootstrap_servers: Bootstrap = None,
     store: Dsn = None,
     data: Data = None,
 ) -> None:
     """Check this host, the bus and the store; each finding says what to do. Exit status 1 when something failed.
+
+    With --for ingest, on its host and with its settings: only what ingest needs, and its login's rights on Kafka.
 
     With --rights agent: whether the login of these settings may do on Kafka what an agent does (`warpmeter acls`).
 
@@ -75,9 +83,11 @@ def doctor(
     and whether it, or what runs below it, can be captured, or why not. Exit status 1 when it is no job.
     """
     from warpmeter.acls import MEANINGS
-    from warpmeter.cli.doctor import examine
+    from warpmeter.cli.doctor import PARTS, examine
     from warpmeter.cli.doctor import rights as rights_of
 
+    if part and part not in PARTS:
+        common.fail(f"there is no part {part!r}; they are: {', '.join(PARTS)}", 2)
     if unknown := [each for each in rights or () if each not in MEANINGS]:
         common.fail(f"there is no component {unknown[0]!r}; they are: {', '.join(MEANINGS)}", 2)
     settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers}, store={"dsn": store})
@@ -85,7 +95,8 @@ def doctor(
         from warpmeter.cli import explaining
 
         raise typer.Exit(explaining.run(settings.agent, common.socket_folder(settings), pid, as_json))
-    findings = [*examine(settings), *(rights_of(settings, each) for each in MEANINGS if each in (rights or ()))]
+    held = {*(rights or ()), part}
+    findings = [*examine(settings, part), *(rights_of(settings, each) for each in MEANINGS if each in held)]
     if as_json:
         common.print_json(findings)
     else:
