@@ -6,6 +6,7 @@ of the page is replaced: what a command is given beside it is an environment (`F
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +30,8 @@ HEAD: Final = re.compile(r"# (?:(/\S+) )?on (.+)")
 PARTS: Final = re.compile(r"^\d\. `([^`]+)` on ([^.]+)\.", re.MULTILINE)
 """What is restarted, and where."""
 ALL_UP_S: Final = 600.0
+AS_JAVA: Final = 128 + signal.SIGTERM
+"""How Java ends of SIGTERM."""
 BOOT: Final = """
 mount --bind {own}/etc /etc && mount --bind {own}/run /run && mount --bind {own}/lib /var/lib &&
 echo {name} > /proc/sys/kernel/hostname && cd {own} || exit 96
@@ -174,7 +177,7 @@ class Fleet:
             return found.returncode == 0
 
         try:
-            until(good, f"success on {machine} of {step.text}", ALL_UP_S if step.again else 0.0, 2.0)
+            until(good, f"success on {machine} of {step.text}", ALL_UP_S if step.again else 0.0, 4.0)
         except AssertionError as error:
             raise AssertionError(f"{error}: {found.stdout}{found.stderr}{self}") from None
         return found.stdout
@@ -192,17 +195,12 @@ class Fleet:
         (found,) = (each for each in self.parts if each.machine == machine and each.command.startswith(program))
         return found
 
-    def stop(self, part: Part) -> int:
-        """As an operator would; its exit status."""
+    def stop(self, part: Part) -> None:
+        """As an operator would; it ends as it should."""
         tell(part.process)
         self.parts.remove(part)
-        return part.process.wait(60)
-
-    def restart(self, part: Part) -> Part:
-        """Stop it, and start the command again."""
-        status = self.stop(part)
-        assert status in (0, 143), f"{part.command} on {part.machine} ended with {status}"  # 143: as Java has it
-        return self.start(part.machine, part.command)
+        status = part.process.wait(120)
+        assert status in (0, AS_JAVA), f"{part.command} on {part.machine} ended with {status}"
 
     def close(self) -> None:
         """End what runs."""
