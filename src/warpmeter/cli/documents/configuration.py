@@ -1,4 +1,4 @@
-"""The reference of the settings: every table and key, its type, default and variable, read from `warpmeter.settings`."""
+"""The reference of the settings: every table and key, its type, default and variable, read from their classes."""
 
 import dataclasses
 import inspect
