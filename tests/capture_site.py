@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.brokers import Tansu
-from tests.engine import EngineServer
-from tests.ingest_process import IngestProcess, migrated, settings_for
+from tests.engine.template import with_tables
+from tests.ingest_process import IngestProcess, settings_for
 from tests.scheduler_process import Agents, SchedulerProcess
 from tests.tables import land, row
 from warpmeter import topics
@@ -57,7 +57,7 @@ def running(tansu: Tansu, folder: Path) -> Iterator[Site]:
     store = folder / "traces"
     store.mkdir()
     with ExitStack() as stack:
-        engine = migrated(stack.enter_context(closing(EngineServer(folder / "engine"))))
+        engine = stack.enter_context(closing(with_tables(folder / "engine")))
         base = settings_for(tansu, engine, f"web{time.time_ns()}", folder)
         settings = replace(
             base, traces=Traces(url=str(store)), metrics=Metrics(ingest_port=0, scheduler_port=0, web_port=0),

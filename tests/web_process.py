@@ -11,8 +11,9 @@ from typing import Any
 
 import httpx
 
-from tests.engine import DATABASE, EngineServer
-from tests.ingest_process import migrated, store_settings
+from tests.engine import DATABASE
+from tests.engine.template import with_tables
+from tests.ingest_process import store_settings
 from tests.real.up import free_port
 from tests.signals import tell
 from tests.wait import until
@@ -69,8 +70,8 @@ class WebProcess:
 @contextmanager
 def page_over(folder: Path, land: Callable[[Client, Store], object]) -> Iterator[str]:
     """The page over an engine of its own, of which `land` has filled the tables; its address."""
-    with closing(EngineServer(folder / "engine")) as engine:
-        writing = store_settings(migrated(engine))
+    with closing(with_tables(folder / "engine")) as engine:
+        writing = store_settings(engine)
         with connect(writing) as client:
             land(client, writing)
         settings = Settings(store=Store(dsn=engine.url, database=DATABASE))

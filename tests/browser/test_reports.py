@@ -10,9 +10,9 @@ import pytest
 
 from tests import quarter
 from tests.chromium import Chromium, Page, chromium
-from tests.engine import TOKEN, WRITER, EngineServer
+from tests.engine import TOKEN, WRITER
+from tests.engine.template import with_tables
 from tests.tables import land, row
-from warpmeter import migrate
 from warpmeter.scheduler.reports import Asked, Period, Price, Rendered, render
 from warpmeter.settings import Store
 from warpmeter.store import connect
@@ -28,10 +28,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Rendered
     """The fleet's week, its hosts and a job of it, from a real engine; jobs' names are long, or worse."""
     end = quarter.last_monday(datetime.now(UTC))
     rows = quarter.made(end, (quarter.WEEKS - 1,))
-    with closing(EngineServer(tmp_path_factory.mktemp("engine"))) as server:
+    with closing(with_tables(tmp_path_factory.mktemp("engine"))) as server:
         store = Store(dsn=f"http://{WRITER}:{TOKEN}@127.0.0.1:{server.port}")
-        with closing(connect(store, database="system")) as admin:
-            migrate.apply(admin, store)
         with closing(connect(store)) as client:
             quarter.plant(client, rows)
             told = {"host": "bee", "event": "ended", "pid": 112, "period_ms": 1000, "ts": end.timestamp() - 1}

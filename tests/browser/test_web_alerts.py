@@ -11,8 +11,9 @@ from playwright.sync_api import Browser, expect
 
 from tests.brokers import Tansu
 from tests.browser.visits import Theme, Visit, visit
-from tests.engine import DATABASE, EngineServer
-from tests.ingest_process import migrated, settings_for
+from tests.engine import DATABASE
+from tests.engine.template import with_tables
+from tests.ingest_process import settings_for
 from tests.tables import land, row
 from tests.web_process import WebProcess
 from warpmeter import topics
@@ -48,8 +49,8 @@ def _rows() -> list[Any]:
 def home(tansu: Tansu, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("alerts")
     with ExitStack() as stack:
-        engine = stack.enter_context(closing(EngineServer(folder / "engine")))
-        settings = settings_for(tansu, migrated(engine), "browser-alerts", folder)
+        engine = stack.enter_context(closing(with_tables(folder / "engine")))
+        settings = settings_for(tansu, engine, "browser-alerts", folder)
         topics.ensure(settings.kafka)
         with closing(connect(settings.store)) as client:
             land(client, "alerts", _rows())

@@ -6,8 +6,8 @@ from contextlib import closing, suppress
 import pytest
 
 from tests.chromium import Chromium, Page, chromium
-from tests.engine import DATABASE, EngineServer
-from tests.ingest_process import migrated
+from tests.engine import DATABASE
+from tests.engine.template import with_tables
 from tests.wait import until
 from tests.web_process import WebProcess
 from warpmeter.settings import Settings, Store, Token, Web
@@ -21,8 +21,7 @@ BOB = Token("bob", "viewer", "viewer-of-this-test")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebProcess]:
     """The page over an engine without rows, for those with a token."""
     folder = tmp_path_factory.mktemp("console")
-    with closing(EngineServer(folder / "engine")) as engine:
-        migrated(engine)
+    with closing(with_tables(folder / "engine")) as engine:
         store = Store(dsn=engine.url, database=DATABASE)
         with closing(WebProcess(folder, Web(tokens=(ANN, BOB)), Settings(store=store))) as process:
             yield process.ready()

@@ -15,12 +15,13 @@ from playwright.sync_api import Browser, Locator, expect
 
 from tests.brokers.process import free_ports, tail
 from tests.browser.visits import Visit, chromium, visit
-from tests.engine import DATABASE, TOKEN, WRITER, EngineServer
+from tests.engine import DATABASE, TOKEN, WRITER
+from tests.engine.template import with_tables
 from tests.signals import tell
 from tests.stackworld import HOSTS, JOB, OLD_JOB, Stacks, landed
 from tests.tables import land, row, token
 from tests.wait import until
-from warpmeter import launch, migrate
+from warpmeter import launch
 from warpmeter.settings import Metrics, Settings, Store, Web
 from warpmeter.store import Client, connect
 from warpmeter.web.flame_page import page
@@ -76,10 +77,8 @@ def iso(ts: float) -> str:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with closing(EngineServer(tmp_path_factory.mktemp("flame") / "engine")) as server:
+    with closing(with_tables(tmp_path_factory.mktemp("flame") / "engine")) as server:
         writing = Store(dsn=f"http://{WRITER}:{TOKEN}@127.0.0.1:{server.port}", database=DATABASE)
-        with connect(writing, database="default") as client:
-            migrate.apply(client, writing)
         with connect(writing) as client:
             world = landed(client)
             _locked(client, world)

@@ -13,8 +13,9 @@ from playwright.sync_api import Browser, Request, expect
 
 from tests.brokers import Tansu
 from tests.browser.visits import Visit, visit
-from tests.engine import DATABASE, EngineServer
-from tests.ingest_process import migrated, settings_for
+from tests.engine import DATABASE
+from tests.engine.template import with_tables
+from tests.ingest_process import settings_for
 from tests.tables import land, row
 from tests.web_process import WebProcess
 from warpmeter import topics
@@ -64,8 +65,8 @@ def home(tansu: Tansu, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
     Archive(reports).keep(Message(WEEK, "Fleet, 2026-W48", "words", "<p>mail</p>", files=files, facts=facts))
     (folder / "secret").write_text("nobody's business")
     with ExitStack() as stack:
-        engine = stack.enter_context(closing(EngineServer(folder / "engine")))
-        settings = settings_for(tansu, migrated(engine), "browser-reports", folder)
+        engine = stack.enter_context(closing(with_tables(folder / "engine")))
+        settings = settings_for(tansu, engine, "browser-reports", folder)
         topics.ensure(settings.kafka)
         with closing(connect(settings.store)) as client:
             land(client, "report-events", _events())

@@ -28,14 +28,13 @@ def kept_in(folders: pytest.TempPathFactory) -> None:
 
 
 def with_tables(data: Path, threads: int = 4) -> EngineServer:
-    """An engine on a folder that is not there yet, with all tables in `DATABASE`. Close it."""
-    data.parent.mkdir(parents=True, exist_ok=True)
+    """An engine on a folder that is empty or not there yet, with all tables in `DATABASE`. Close it."""
     copy(data, DATABASE)
     return EngineServer(data, threads)
 
 
 def copy(into: Path, database: str = SHARED) -> None:
-    """Copy the folder `into` one that is not there yet; whoever of the run asks first makes it."""
+    """Copy the folder `into` one that is empty or not there yet; whoever of the run asks first makes it."""
     (run,) = _run
     made = run / f"template-{database}"
     held = filelock.hold(run / f"{made.name}.lock", within_s=300)
@@ -47,7 +46,7 @@ def copy(into: Path, database: str = SHARED) -> None:
             making.rename(made)
     finally:
         os.close(held)
-    shutil.copytree(made, into, symlinks=True)
+    shutil.copytree(made, into, symlinks=True, dirs_exist_ok=True)
 
 
 def make(folder: Path, database: str) -> None:

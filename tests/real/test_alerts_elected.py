@@ -12,7 +12,8 @@ import pytest
 
 from tests.brokers import Tansu
 from tests.engine import EngineServer
-from tests.ingest_process import IngestProcess, migrated, settings_for
+from tests.engine.template import with_tables
+from tests.ingest_process import IngestProcess, settings_for
 from tests.receivers import Hook, http_server
 from tests.scheduler_process import SchedulerProcess
 from tests.tables import ask, land, row
@@ -72,7 +73,7 @@ class World:
 def world(tansu: Tansu, topic_prefix: str, tmp_path: Path) -> Iterator[World]:
     with ExitStack() as stack:
         hook = stack.enter_context(http_server())
-        engine = stack.enter_context(closing(migrated(EngineServer(tmp_path / "engine"))))
+        engine = stack.enter_context(closing(with_tables(tmp_path / "engine")))
         base = settings_for(tansu, engine, topic_prefix, tmp_path)
         off = tuple(AlertRule(name, enabled=False) for name in builtin() if name not in (RULE, "store-away"))
         settings = replace(

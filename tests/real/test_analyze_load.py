@@ -15,10 +15,10 @@ from typer.testing import CliRunner, Result
 
 from tests.captures import NOON_NS, two_ranks
 from tests.engine import TOKEN, WRITER, EngineServer
+from tests.engine.template import with_tables
 from tests.tables import ask, land, one, row, token
 from tests.tracebuilder import TraceBuilder
 from tests.wait import until
-from warpmeter import migrate
 from warpmeter.analysis.capture import capture
 from warpmeter.cli.app import app
 from warpmeter.loading import Known, Loading, Target, named
@@ -32,11 +32,8 @@ RANKS = "SELECT capture_id, host, rank, workload, busy_ns FROM trace_ranks WHERE
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
-    """An engine behind HTTP, migrated."""
-    with closing(EngineServer(tmp_path_factory.mktemp("engine"))) as server:
-        store = _store(server)
-        with closing(connect(store, database="system")) as admin:
-            migrate.apply(admin, store)
+    """An engine behind HTTP, with all tables."""
+    with closing(with_tables(tmp_path_factory.mktemp("engine"))) as server:
         yield server
 
 

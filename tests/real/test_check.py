@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from tests.brokers import Broker
 from tests.engine import EngineServer
-from tests.ingest_process import HOSTS, Feed, IngestProcess, Table, make_topics, migrated, settings_for
+from tests.engine.template import with_tables
+from tests.ingest_process import HOSTS, Feed, IngestProcess, Table, make_topics, settings_for
 from tests.wait import until
 from warpmeter import store
 from warpmeter.cli import checking
@@ -55,8 +56,8 @@ class Corner:
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[EngineServer]:
-    with closing(EngineServer(tmp_path / "data")) as server:
-        yield migrated(server)
+    with closing(with_tables(tmp_path / "data")) as server:
+        yield server
 
 
 @pytest.fixture

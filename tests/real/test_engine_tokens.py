@@ -11,8 +11,9 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from tests.brokers import Broker
 from tests.engine import DATABASE, EngineServer
+from tests.engine.template import with_tables
 from tests.ingest_bench import make_bench
-from tests.ingest_process import IngestProcess, Table, migrated
+from tests.ingest_process import IngestProcess, Table
 from tests.wait import until
 from warpmeter import store, tokens
 from warpmeter.consumers import status
@@ -150,8 +151,8 @@ def test_a_consumer_whose_own_engine_could_not_put_a_part_in_place_ends_and_lose
     tansu: Broker, topic_prefix: str, tmp_path: Path
 ) -> None:
     data = tmp_path / "data"
-    with closing(EngineServer(data)) as server:
-        at = make_bench(tansu, migrated(server), topic_prefix, tmp_path)
+    with closing(with_tables(data)) as server:
+        at = make_bench(tansu, server, topic_prefix, tmp_path)
         with server.client() as client:
             name = f"database = '{DATABASE}' AND name = 'gpu_samples'"
             path = client.command(f"SELECT data_paths[1] FROM system.tables WHERE {name}")

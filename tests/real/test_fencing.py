@@ -10,8 +10,9 @@ import pytest
 
 from tests.brokers import KafkaCluster
 from tests.engine import DATABASE, EngineServer
+from tests.engine.template import with_tables
 from tests.ingest_bench import Bench, make_bench
-from tests.ingest_process import GPUS, T0, IngestProcess, migrated
+from tests.ingest_process import GPUS, T0, IngestProcess
 from tests.tables import land, row
 from tests.wait import until
 from warpmeter.consumers import status
@@ -25,8 +26,8 @@ ENDS = pytest.mark.parametrize("others_end", [False, True], ids=["others go on",
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
-    with closing(EngineServer(tmp_path_factory.mktemp("engine") / "data")) as server:
-        yield migrated(server)
+    with closing(with_tables(tmp_path_factory.mktemp("engine") / "data")) as server:
+        yield server
 
 
 @contextmanager
@@ -93,7 +94,7 @@ def one_partition(kafka: KafkaCluster, engine: EngineServer, prefix: str, folder
 def test_a_member_that_slept_between_declare_and_insert_until_the_window_forgot_inserts_nothing(
     kafka: KafkaCluster, topic_prefix: str, tmp_path: Path, others_end: bool
 ) -> None:
-    server = migrated(EngineServer(tmp_path / "data"))
+    server = with_tables(tmp_path / "data")
     at = one_partition(kafka, server, topic_prefix, tmp_path)
     with closing(at.start()) as sleeper:
         at.feed.good(20)

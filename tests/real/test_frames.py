@@ -22,7 +22,8 @@ from nbclient import NotebookClient
 import warpmeter
 from tests.cookbook_world import KERNELS, PERIOD_S, Row, World, idle, planted
 from tests.engine import EngineServer
-from tests.ingest_process import migrated, store_settings
+from tests.engine.template import with_tables
+from tests.ingest_process import store_settings
 from tests.web_process import WebProcess
 from warpmeter import queries
 from warpmeter.frames import AskError, Frames, unit
@@ -49,8 +50,8 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with closing(EngineServer(tmp_path_factory.mktemp("frames") / "engine")) as engine:
-        writing = store_settings(migrated(engine))
+    with closing(with_tables(tmp_path_factory.mktemp("frames") / "engine")) as engine:
+        writing = store_settings(engine)
         with closing(connect(writing)) as client:
             world = planted(client, writing)
         yield Site(engine.url, engine, world)

@@ -18,7 +18,8 @@ import pytest
 from tests.brokers import Tansu
 from tests.brokers.process import tail
 from tests.engine import EngineServer
-from tests.ingest_process import IngestProcess, make_topics, migrated, settings_for
+from tests.engine.template import with_tables
+from tests.ingest_process import IngestProcess, make_topics, settings_for
 from tests.nvml import NvmlStub, Process, ramp
 from tests.python import PYTHON
 from tests.real import agents
@@ -129,11 +130,11 @@ def story(tansu: Tansu, topic_prefix: str, tmp_path: Path, monkeypatch: pytest.M
     """The whole way, running."""
     logs = (tmp_path / "agent.log", tmp_path / "ingest.log")
     with (
-        closing(EngineServer(tmp_path / "data")) as server,
+        closing(with_tables(tmp_path / "data")) as server,
         NvmlStub(tmp_path) as stub,
         jobs(4) as pids,
     ):
-        settings = settings_for(tansu, migrated(server), topic_prefix, tmp_path)
+        settings = settings_for(tansu, server, topic_prefix, tmp_path)
         make_topics(settings)
         told = Story(stub, server, pids, logs)
         told.begin()

@@ -12,6 +12,7 @@ import pytest
 from tests.brokers import Broker, Tansu
 from tests.brokers.process import free_ports
 from tests.engine import EngineServer
+from tests.engine.template import with_tables
 from tests.ingest_bench import HALTED, Bench, make_bench
 from tests.ingest_process import (
     GPUS,
@@ -21,7 +22,6 @@ from tests.ingest_process import (
     Table,
     make_anew,
     make_topics,
-    migrated,
 )
 from tests.real import agents
 from tests.signals import SLACK_S, tell
@@ -34,8 +34,8 @@ from warpmeter.settings import Metrics
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
-    with closing(EngineServer(tmp_path_factory.mktemp("engine") / "data")) as server:
-        yield migrated(server)
+    with closing(with_tables(tmp_path_factory.mktemp("engine") / "data")) as server:
+        yield server
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_kill_9_at_any_moment_loses_nothing_and_doubles_nothing(at: Bench) -> No
 
 @pytest.mark.long
 def test_the_engine_killed_and_started_again_loses_nothing(tansu: Broker, topic_prefix: str, tmp_path: Path) -> None:
-    server = migrated(EngineServer(tmp_path / "data"))
+    server = with_tables(tmp_path / "data")
     at = make_bench(tansu, server, topic_prefix, tmp_path)
     with closing(at.start()) as process:
         at.feed.good(100)
@@ -244,8 +244,8 @@ def test_restarts_of_a_broker_that_forgets_everything(engine: EngineServer, topi
 @pytest.mark.long
 def test_the_same_into_an_engine_in_its_own_process(tansu: Broker, topic_prefix: str, tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with closing(EngineServer(data)) as server:
-        at = make_bench(tansu, migrated(server), topic_prefix, tmp_path)
+    with closing(with_tables(data)) as server:
+        at = make_bench(tansu, server, topic_prefix, tmp_path)
     port = free_ports(1)[0]
     inside = replace(
         at.settings, store=replace(at.settings.store, dsn=f"chdb://{data}"), metrics=Metrics(ingest_port=port)

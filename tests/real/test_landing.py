@@ -17,8 +17,9 @@ import pytest
 
 from tests.captures import columns, event, kernel, process, tables
 from tests.engine import TOKEN, WRITER, EngineServer
+from tests.engine.template import with_tables
 from tests.tables import ask, one
-from warpmeter import landing, migrate
+from warpmeter import landing
 from warpmeter.landing import TABLES, LandingError, Load, Process, Put
 from warpmeter.settings import Store
 from warpmeter.store import ClickHouseError, Client, connect
@@ -51,18 +52,15 @@ def stored(client: Client, capture: str) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
-    """An engine behind HTTP."""
-    with closing(EngineServer(tmp_path_factory.mktemp("engine"))) as server:
+    """An engine behind HTTP, with all tables."""
+    with closing(with_tables(tmp_path_factory.mktemp("engine"))) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def store(server: EngineServer) -> Store:
-    """A migrated database on it."""
-    found = Store(dsn=f"http://{WRITER}:{TOKEN}@127.0.0.1:{server.port}")
-    with closing(connect(found, database="system")) as admin:
-        migrate.apply(admin, found)
-    return found
+    """The database with all tables on it."""
+    return Store(dsn=f"http://{WRITER}:{TOKEN}@127.0.0.1:{server.port}")
 
 
 @pytest.fixture
@@ -283,10 +281,8 @@ def test_a_load_that_began_too_long_ago_is_refused(client: Client, store: Store,
 def test_the_engine_killed_at_any_moment_of_a_load(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What is seen is the load before or this one, in all tables; loading again is all it needs."""
     folder, moments = tmp_path_factory.mktemp("killed"), Random(5)
-    engine = EngineServer(folder)
+    engine = with_tables(folder)
     store = Store(dsn=f"http://{WRITER}:{TOKEN}@127.0.0.1:{engine.port}")
-    with closing(connect(store, database="system")) as admin:
-        migrate.apply(admin, store)
     with closing(connect(store)) as client:
         load_ranks(client, store, "c", 100)
     outcomes = set()

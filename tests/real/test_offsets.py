@@ -14,8 +14,9 @@ from confluent_kafka import TopicPartition
 
 from tests.brokers import KafkaCluster, tools
 from tests.engine import EngineServer
+from tests.engine.template import with_tables
 from tests.ingest_bench import HALTED, Bench, make_bench
-from tests.ingest_process import GPUS, Feed, make_anew, migrated
+from tests.ingest_process import GPUS, Feed, make_anew
 from tests.wait import until
 from warpmeter import bus
 from warpmeter.cli import doctor
@@ -34,8 +35,8 @@ SEVERAL: Final = re.compile(r"echo [^;]+ --from-file offsets\.csv --execute")
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
-    with closing(EngineServer(tmp_path_factory.mktemp("engine") / "data")) as server:
-        yield migrated(server)
+    with closing(with_tables(tmp_path_factory.mktemp("engine") / "data")) as server:
+        yield server
 
 
 @dataclass

@@ -14,8 +14,9 @@ import pytest
 
 from tests.brokers import KafkaCluster
 from tests.engine import EngineServer
+from tests.engine.template import with_tables
 from tests.ingest_bench import HALTED, Bench, make_bench
-from tests.ingest_process import GPUS, IngestProcess, make_topics, migrated, settings_for
+from tests.ingest_process import GPUS, IngestProcess, make_topics, settings_for
 from tests.real.up import warpmeter
 from tests.wait import until
 from warpmeter import topics
@@ -30,8 +31,8 @@ SLOW_S: Final = 90.0
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
-    with closing(EngineServer(tmp_path_factory.mktemp("engine") / "data")) as server:
-        yield migrated(server)
+    with closing(with_tables(tmp_path_factory.mktemp("engine") / "data")) as server:
+        yield server
 
 
 def command(settings: Settings, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

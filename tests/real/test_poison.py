@@ -15,8 +15,9 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tests.brokers import Broker
 from tests.engine import EngineServer
+from tests.engine.template import with_tables
 from tests.ingest_bench import Bench, make_bench
-from tests.ingest_process import GPUS, HOSTS, T0, IngestProcess, migrated
+from tests.ingest_process import GPUS, HOSTS, T0, IngestProcess
 from warpmeter import bus, wire
 from warpmeter.consumers import status
 from warpmeter.schemas.generated import gpu_samples_pb2, host_samples_pb2
@@ -162,8 +163,8 @@ class Sender:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
-    with closing(EngineServer(tmp_path_factory.mktemp("engine") / "data")) as server:
-        yield migrated(server)
+    with closing(with_tables(tmp_path_factory.mktemp("engine") / "data")) as server:
+        yield server
 
 
 def with_large_messages(at: Bench) -> None:

@@ -13,8 +13,9 @@ import pytest
 
 from tests.brokers import Broker
 from tests.engine import EngineServer
+from tests.engine.template import with_tables
 from tests.ingest_bench import Bench
-from tests.ingest_process import GPUS, Feed, Table, migrated, settings_for
+from tests.ingest_process import GPUS, Feed, Table, settings_for
 from tests.real.test_poison import MIB, allow, await_letters, letters
 from tests.wait import until
 from warpmeter import topics
@@ -27,8 +28,8 @@ ROOM: Final = {"message.max.bytes": str(24 * MIB)}
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
-    with closing(EngineServer(tmp_path_factory.mktemp("engine") / "data")) as server:
-        yield migrated(server)
+    with closing(with_tables(tmp_path_factory.mktemp("engine") / "data")) as server:
+        yield server
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ import pytest
 
 from tests.brokers import Broker
 from tests.engine import EngineServer
+from tests.engine.template import with_tables
 from tests.ingest_bench import HALTED, Bench
-from tests.ingest_process import GPUS, Feed, IngestProcess, Table, make_topics, migrated, settings_for
+from tests.ingest_process import GPUS, Feed, IngestProcess, Table, make_topics, settings_for
 from tests.real.test_poison import await_letters, lettered, letters
 from tests.wait import until
 from warpmeter import wire
@@ -26,8 +27,8 @@ LIAR: Final = [("type", b"GpuSample"), ("rows", b"7")]
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
-    with closing(EngineServer(tmp_path_factory.mktemp("engine") / "data")) as server:
-        yield migrated(server)
+    with closing(with_tables(tmp_path_factory.mktemp("engine") / "data")) as server:
+        yield server
 
 
 def bench(broker: Broker, engine: EngineServer, prefix: str, folder: Path, **ingest: Any) -> Bench:

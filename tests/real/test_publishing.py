@@ -12,7 +12,8 @@ from typer.testing import CliRunner, Result
 
 from tests.brokers import Broker
 from tests.engine import EngineServer
-from tests.ingest_process import migrated, store_settings
+from tests.engine.template import with_tables
+from tests.ingest_process import store_settings
 from tests.receivers import Hook, Mailbox, http_server, mail_server
 from tests.scheduler_process import Heard, SchedulerProcess
 from tests.tables import land, row
@@ -68,7 +69,7 @@ def world(tansu: Broker, topic_prefix: str, tmp_path: Path) -> Iterator[World]:
     with ExitStack() as stack:
         box = stack.enter_context(mail_server(Mailbox(refusals=["451 come back later"] * 10_000)))
         hook = stack.enter_context(http_server(Hook()))
-        engine = migrated(stack.enter_context(closing(EngineServer(tmp_path / "engine"))))
+        engine = stack.enter_context(closing(with_tables(tmp_path / "engine")))
         mail = Target("team", "mail", host="127.0.0.1", port=box.port, tls="none", sender="w@x.org", to=("a@x.org",))
         folder = Target("kept", "folder", url=str(tmp_path / "of the team"))
         reports = Reports(

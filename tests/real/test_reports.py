@@ -17,10 +17,11 @@ import pytest
 
 from tests import quarter
 from tests.captures import kernel, process, tables
+from tests.engine.template import SHARED
 from tests.quarter import PER_GPU_HOUR, PER_KWH, WEEKS, Quarter, Row
 from tests.tables import land
 from tests.tables import row as message
-from warpmeter import landing, migrate
+from warpmeter import landing
 from warpmeter.cli import reportage
 from warpmeter.scheduler.reports import Asked, Period, Price, Rendered, ReportError, render, write
 from warpmeter.scheduler.reports.asking import Asker
@@ -35,9 +36,7 @@ WEEK = timedelta(weeks=1)
 @pytest.fixture(scope="module")
 def planted(embedded: Store) -> tuple[Store, Quarter]:
     """The quarter in a store of the module's own, with what goes wrong in its last week beside the GPUs."""
-    store = replace(embedded, database="quarter")
-    with closing(connect(embedded, database="default")) as client:
-        migrate.apply(client, store)
+    store = replace(embedded, database=SHARED)
     rows = quarter.made(quarter.last_monday(datetime.now(UTC)))
     with closing(connect(store)) as client:
         client.command("SYSTEM STOP MERGES")  # they would cost more than the rest

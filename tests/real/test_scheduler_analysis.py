@@ -11,7 +11,8 @@ import pytest
 
 from tests.captures import two_ranks
 from tests.engine import EngineServer
-from tests.ingest_process import migrated, store_settings
+from tests.engine.template import with_tables
+from tests.ingest_process import store_settings
 from tests.tables import ask
 from tests.wait import until
 from warpmeter.captures.ranks import Event
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
-    with closing(migrated(EngineServer(tmp_path_factory.mktemp("engine")))) as server:
+    with closing(with_tables(tmp_path_factory.mktemp("engine"))) as server:
         yield server
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 from tests.conditions import TAKEN, reworded, spoilt
-from tests.engine import EngineServer
-from tests.ingest_process import migrated, store_settings
+from tests.engine.template import with_tables
+from tests.ingest_process import store_settings
 from tests.tables import land, row
 from warpmeter.captures.conditions import COLUMNS, FUNCTIONS, WORDS, objection
 from warpmeter.captures.wishes import Request
@@ -32,7 +32,7 @@ OPERATORS: Final = {
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """An engine on which job `one` runs on a and b, `two` on b, and `over` has ended; none is lost within the hour."""
-    with closing(migrated(EngineServer(tmp_path_factory.mktemp("engine")))) as server:
+    with closing(with_tables(tmp_path_factory.mktemp("engine"))) as server:
         with closing(server.client(write=True)) as client:
             land(client, "job-events", events())
         yield store_settings(server)

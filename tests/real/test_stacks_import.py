@@ -13,7 +13,8 @@ from typer.testing import CliRunner, Result
 
 from tests.brokers import Broker
 from tests.engine import EngineServer
-from tests.ingest_process import IngestProcess, Table, make_topics, migrated, settings_for
+from tests.engine.template import with_tables
+from tests.ingest_process import IngestProcess, Table, make_topics, settings_for
 from warpmeter.cli import importing
 from warpmeter.cli.app import app
 from warpmeter.schemas.topics import TOPICS
@@ -31,8 +32,8 @@ Import = Callable[..., Result]
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
-    with closing(EngineServer(tmp_path_factory.mktemp("engine") / "data")) as server:
-        yield migrated(server)
+    with closing(with_tables(tmp_path_factory.mktemp("engine") / "data")) as server:
+        yield server
 
 
 @pytest.fixture

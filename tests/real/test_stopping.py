@@ -16,9 +16,10 @@ import pytest
 
 from tests.brokers import Broker, KafkaCluster
 from tests.engine import EngineServer
+from tests.engine.template import with_tables
 from tests.gateway import Fault, Gateway
 from tests.ingest_bench import Bench, bench_behind
-from tests.ingest_process import IngestProcess, migrated
+from tests.ingest_process import IngestProcess
 from tests.real.test_up import numbered
 from tests.real.up import free_port, up, warpmeter
 from tests.signals import SLACK_S, hears
@@ -31,8 +32,8 @@ WITHIN_S = 5.0
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
-    with closing(EngineServer(tmp_path_factory.mktemp("engine") / "data")) as server:
-        yield migrated(server)
+    with closing(with_tables(tmp_path_factory.mktemp("engine") / "data")) as server:
+        yield server
 
 
 @pytest.fixture

@@ -16,9 +16,10 @@ import pytest
 
 from tests.brokers import Broker
 from tests.engine import EngineServer
+from tests.engine.template import with_tables
 from tests.gateway import Fault, Gateway
 from tests.ingest_bench import HALTED, Bench, bench_behind
-from tests.ingest_process import GPUS, IngestProcess, migrated, store_settings
+from tests.ingest_process import GPUS, IngestProcess, store_settings
 from tests.real.up import warpmeter
 from tests.wait import until
 from warpmeter import store, wire
@@ -36,8 +37,8 @@ LIFE: Final = "3f0c9f0e-4c1c-4d7a-9d65-0b5a0f3c2f11"
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
-    with closing(EngineServer(tmp_path_factory.mktemp("engine") / "data")) as server:
-        yield migrated(server)
+    with closing(with_tables(tmp_path_factory.mktemp("engine") / "data")) as server:
+        yield server
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from tests import topworld
 from tests.brokers.process import free_ports
 from tests.engine import DATABASE, EngineServer
-from tests.ingest_process import migrated
+from tests.engine.template import with_tables
 from tests.python import PYTHON
 from tests.tables import land, row
 from tests.terminals import Terminal
@@ -50,7 +50,7 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    engine = migrated(EngineServer(tmp_path_factory.mktemp("top") / "engine", threads=2))
+    engine = with_tables(tmp_path_factory.mktemp("top") / "engine", threads=2)
     with engine.client(write=True) as client:
         found = World(engine, topworld.plant(client, HOSTS_THERE))
     try:

@@ -6,6 +6,7 @@ On the engine in this process, and on one behind HTTP.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any, Final
@@ -13,9 +14,10 @@ from typing import Any, Final
 import pytest
 
 from tests.captures import QUERIES, columns, kernel, tables
-from tests.engine import TOKEN, WRITER, EngineServer
+from tests.engine import TOKEN, WRITER
+from tests.engine.template import SHARED, with_tables
 from tests.tables import ask
-from warpmeter import landing, migrate, queries
+from warpmeter import landing, queries
 from warpmeter.landing import Process, Tables
 from warpmeter.settings import Store
 from warpmeter.store import Client, connect
@@ -121,15 +123,13 @@ def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """A client of a filled store."""
     if request.param == "embedded":
         found: Store = request.getfixturevalue("embedded")
-        yield from _filled(found)
+        yield from _filled(replace(found, database=SHARED))
         return
-    with closing(EngineServer(tmp_path_factory.mktemp("engine"))) as server:
+    with closing(with_tables(tmp_path_factory.mktemp("engine"))) as server:
         yield from _filled(Store(dsn=f"http://{WRITER}:{TOKEN}@127.0.0.1:{server.port}"))
 
 
 def _filled(store: Store) -> Iterator[Client]:
-    with closing(connect(store, database="system")) as admin:
-        migrate.apply(admin, store)
     with closing(connect(store)) as client:
         fill(client, store)
         yield client

@@ -13,8 +13,8 @@ from google.protobuf.message import Message
 from typer.testing import CliRunner, Result
 
 from tests.brokers import Tansu
-from tests.engine import EngineServer
-from tests.ingest_process import migrated, settings_for
+from tests.engine.template import with_tables
+from tests.ingest_process import settings_for
 from tests.receivers import http_server
 from tests.scheduler_process import Heard
 from tests.tables import land, row, token
@@ -98,8 +98,8 @@ def _landed(now: float) -> list[Message]:
 def world(tansu: Tansu, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("alerts")
     with ExitStack() as stack:
-        engine = stack.enter_context(closing(EngineServer(folder / "engine")))
-        settings = settings_for(tansu, migrated(engine), "web-alerts", folder)
+        engine = stack.enter_context(closing(with_tables(folder / "engine")))
+        settings = settings_for(tansu, engine, "web-alerts", folder)
         settings = replace(settings, web=Web(tokens=(VIEWER, OPERATOR)))
         topics.ensure(settings.kafka)
         words = stack.enter_context(closing(Heard(settings.kafka, "alert-words")))

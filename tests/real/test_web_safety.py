@@ -13,8 +13,8 @@ import pytest
 from fastapi.testclient import TestClient
 from httpx import Response
 
-from tests.engine import DATABASE, EngineServer
-from tests.ingest_process import migrated
+from tests.engine import DATABASE
+from tests.engine.template import with_tables
 from tests.web import HERE, visitor
 from warpmeter.clock import SystemClock
 from warpmeter.queries import every
@@ -32,8 +32,7 @@ OPEN = ("/api/v1/health",)
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """All tables, empty, behind HTTP, for somebody who may only read."""
-    with closing(EngineServer(tmp_path_factory.mktemp("web") / "engine")) as server:
-        migrated(server)
+    with closing(with_tables(tmp_path_factory.mktemp("web") / "engine")) as server:
         yield Store(dsn=server.url, database=DATABASE)
 
 

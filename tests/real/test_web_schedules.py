@@ -13,7 +13,8 @@ from fastapi.testclient import TestClient
 
 from tests.brokers import Tansu
 from tests.engine import EngineServer
-from tests.ingest_process import IngestProcess, migrated, settings_for
+from tests.engine.template import with_tables
+from tests.ingest_process import IngestProcess, settings_for
 from tests.scheduler_process import SchedulerProcess
 from tests.wait import until
 from warpmeter import topics
@@ -29,14 +30,14 @@ FIXED = Schedule("fixed", cron="0 3 * * *", hosts=("gpu01",), duration_ms=500)
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
-    with closing(EngineServer(tmp_path_factory.mktemp("engine"))) as server:
+    with closing(with_tables(tmp_path_factory.mktemp("engine"))) as server:
         yield server
 
 
 @pytest.fixture
 def api(tansu: Tansu, engine: EngineServer, topic_prefix: str, tmp_path: Path) -> Iterator[TestClient]:
     """Bus, ingest, a scheduler with one schedule of its settings, and the API."""
-    base = settings_for(tansu, migrated(engine), topic_prefix, tmp_path)
+    base = settings_for(tansu, engine, topic_prefix, tmp_path)
     settings = replace(
         base,
         scheduler=Scheduler(group=f"{topic_prefix}-s", analyse=False, data=tmp_path / "scheduler", schedules=(FIXED,)),

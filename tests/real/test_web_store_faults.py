@@ -8,9 +8,10 @@ from contextlib import closing
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.engine import DATABASE, EngineServer
+from tests.engine import DATABASE
+from tests.engine.template import with_tables
 from tests.gateway import Fault, Gateway
-from tests.ingest_process import migrated, store_settings
+from tests.ingest_process import store_settings
 from tests.timelines import landed, linked
 from tests.wait import until
 from tests.web import visitor
@@ -41,8 +42,8 @@ WITHOUT_STORE = ("/session", "/metrics", "/queries", "/reports/schedules", "/rep
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """All tables, empty but for a trace, behind a proxy that can do wrong."""
     folder = tmp_path_factory.mktemp("web")
-    with closing(EngineServer(folder / "engine")) as server:
-        writing = store_settings(migrated(server))
+    with closing(with_tables(folder / "engine")) as server:
+        writing = store_settings(server)
         with connect(writing) as client:
             landed(client, writing, "linked", [linked().write(folder / "linked.json")])
         with closing(Gateway(server.port, asked="")) as proxy:

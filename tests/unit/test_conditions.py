@@ -106,6 +106,7 @@ SIGNS: Final = set('()[]<>=!,.+*%-/|`"_' + string.ascii_letters + string.digits 
 _LEFT_OUT: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'|--.*")
 
 
+@pytest.mark.long
 @settings(max_examples=2000)
 @given(spoilt())
 @example("1 OR 'a'--'\nsecret")
