@@ -28,7 +28,12 @@ class EngineServer:
         self.port = port or free_ports(1)[0]
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = data.with_name(f"{data.name}.log")
-        self.process = spawn(data, self.port, self.log, threads)
+        self._threads = threads
+        self.start()
+
+    def start(self) -> None:
+        """Start it, also again after `kill`, on its folder and port; ready when it returns."""
+        self.process = spawn(self.data, self.port, self.log, self._threads)
         self._await()
 
     def _await(self) -> None:

@@ -8,6 +8,8 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from tests.documentation import ROOT
+from tests.real import test_runbooks as tried
+from tests.runbooks import runbooks
 from tests.unit.test_delivery import NAMED, existing, sections
 from warpmeter import selfmetrics
 from warpmeter.alerts.rule import builtin
@@ -43,3 +45,11 @@ def test_rules_of_symptoms_are_ours() -> None:
     for name, text in RUNBOOKS.items():
         symptom = text.split("- **Symptom**:")[1].split("- **Confirm**:")[0]
         assert not set(re.findall(r"`([a-z]+(?:-[a-z]+)+)`", symptom)) - set(builtin()), name
+
+
+def test_no_runbook_is_without_a_test_that_goes_through_it() -> None:
+    assert set(tried.TRIED) == set(runbooks()) == set(RUNBOOKS)
+    for heading, name in tried.TRIED.items():
+        assert name in existing(), f"{heading}: {name} is not there"
+        first, *_ = NAMED.findall(runbooks()[heading].parts["Tried by"])
+        assert first == name, f"{heading} names {first} first"
