@@ -46,6 +46,16 @@ def test_maps_and_lists_come_from_variables_as_json(monkeypatch: pytest.MonkeyPa
     assert loaded.ingest.topics == ("gpu-samples",)
 
 
+def test_a_prefix_of_topics_may_have_parts() -> None:
+    assert config.load(write("[kafka]\ntopic_prefix = 'site-1.fleet_A'\n")).kafka.topic_prefix == "site-1.fleet_A"
+
+
+def test_groups_that_are_not_said_are_called_by_the_prefix() -> None:
+    loaded = config.load(write("[kafka]\ntopic_prefix = 'teamB'\n[scheduler]\ngroup = 'ours'\n"))
+    assert (loaded.ingest.group, loaded.scheduler.group) == ("teamB-ingest", "ours")
+    assert (Settings().ingest.group, Settings().scheduler.group) == ("warpmeter-ingest", "warpmeter-scheduler")
+
+
 def scrape(name: str, more: str = "") -> str:
     """An endpoint in TOML."""
     return f"[[agent.scrape]]\nname = '{name}'\nurl = 'http://127.0.0.1:9400/metrics'\n{more}\n"
@@ -121,6 +131,10 @@ def test_the_endpoints_of_the_documentation_can_be_used() -> None:
         ("[ingest]\ngroup = '../../x'\n", "ingest.group '../../x' is no plain name"),
         ("[ingest]\ngroup = ''\n", "is no plain name"),
         ('[ingest]\ngroup = "a\\n"\n', "is no plain name"),
+        ("[kafka]\ntopic_prefix = 'fleet.'\n", "kafka.topic_prefix 'fleet.' is no beginning of a topic's name"),
+        ("[kafka]\ntopic_prefix = '.fleet'\n", "without a dot at either end"),
+        ("[kafka]\ntopic_prefix = ''\n", "kafka.topic_prefix '' is no beginning"),
+        ("[kafka]\ntopic_prefix = 'a fleet'\n", "use letters, digits"),
         ("[agent]\noutputs = []\n", "agent.outputs is empty"),
         (
             "[agent]\noutputs = ['files']\n",

@@ -17,6 +17,8 @@ from warpmeter.settings import Settings
 
 GROUP: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 """It names a file of the ledger, too."""
+PREFIX: Final = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,200}(?<!\.)")
+"""What Kafka takes in a topic's name, with room for the rest of it; the dot behind the prefix is ours."""
 PERIODS: Final = ("interval_s", "period_s")
 
 
@@ -100,6 +102,11 @@ def _refuse_store(store: parts.Store) -> None:
 
 
 def _refuse_topics(kafka: parts.Kafka) -> None:
+    if not PREFIX.fullmatch(kafka.topic_prefix):
+        raise ConfigError(
+            f"kafka.topic_prefix {kafka.topic_prefix!r} is no beginning of a topic's name: use letters, digits, '.', "
+            "'_' and '-', at most 200, without a dot at either end (topics are called PREFIX.gpu-samples)"
+        )
     if kafka.schema_registry_token and (problem := parts.unsendable(kafka.schema_registry_token)):
         raise ConfigError(f"kafka.schema_registry_token {problem}")
     if kafka.min_insync_replicas is None and not kafka.retention_hours:
