@@ -386,6 +386,7 @@ def test_many_loads_at_once_and_readers_beside_them(client: Client, store: Store
 # --- the store ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_store_without_the_tables_or_half_migrated_is_refused(own_tables: Client) -> None:
     own_tables.command("CREATE TABLE schema_half_done (x UInt8) ENGINE = Memory COMMENT 'ant:1'")
     with pytest.raises(LandingError, match="half migrated"):
@@ -405,6 +406,7 @@ def test_a_reader_may_not_load(store: Store, capture: str, server: EngineServer)
             put(reader, store, load, 0, 1)
 
 
+@pytest.mark.long
 def test_in_this_process(own_tables: Client, empty: Store, capture: str) -> None:
     load_ranks(own_tables, empty, capture, 100)
     load_ranks(own_tables, empty, capture, 60)

@@ -114,6 +114,7 @@ def test_no_word_that_a_condition_may_use_makes_a_table(store: Store) -> None:
     assert objection("name IN null('x String')")
 
 
+@pytest.mark.long
 def test_what_is_taken_the_store_reads_as_we_do(store: Store) -> None:
     """By its own parser, of conditions that mean harm: names and functions of the lists, in one expression."""
     read = dict.fromkeys(("taken", "sound"), 0)

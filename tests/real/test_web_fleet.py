@@ -150,6 +150,7 @@ def _has_its_series(site: TestClient, client: Client, asked: Mapping[str, Any], 
     assert (chart["metric"], chart["unit"], chart["topic"]) == (metric.name, metric.unit, metric.topic)
 
 
+@pytest.mark.long
 def test_several_metrics_at_once_are_what_each_is_alone(site: TestClient, world: World) -> None:
     for by, metrics in (
         ("gpu", ["power_watts", "gpu_util", "sm_clock_max_hertz", "fp16_active", "tensor_active"]),
@@ -507,6 +508,7 @@ def test_an_answer_is_as_it_is_described(site: TestClient, path: str) -> None:
         assert set(row) == {field.alias or name for name, field in one.model_fields.items()}
 
 
+@pytest.mark.long
 def test_an_empty_store_has_empty_answers(own_tables: Client, empty: Store) -> None:
     assert own_tables
     with visitor(Settings(store=empty)) as site:
