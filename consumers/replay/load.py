@@ -23,7 +23,7 @@ from warpmeter.consumers.span import Partition
 from warpmeter.schemas.topics import Topic
 from warpmeter.settings import Ingest, Kafka
 
-GROUP: Final = "warpmeter-replay"  # librdkafka wants a name; nothing joins it or commits to it
+GROUP: Final = "replay"  # of the prefix; librdkafka wants a name, nothing joins it or commits to it
 SILENCE_S: Final = 60.0
 TRIES: Final = 6
 MESSAGES: Final = 1000
@@ -34,7 +34,7 @@ class Reader:
 
     def __init__(self, kafka: Kafka) -> None:
         options: bus.Options = {"enable.partition.eof": True, "auto.offset.reset": "earliest", "log_level": 0}
-        self._consumer: Consumer = bus.consumer(kafka, GROUP, options)
+        self._consumer: Consumer = bus.consumer(kafka, kafka.group(GROUP), options)
 
     @property
     def consumer(self) -> Consumer:

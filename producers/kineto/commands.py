@@ -21,8 +21,8 @@ from warpmeter.settings import Agent, Kafka
 from warpmeter.wire import unpack
 
 TOPIC: Final = TOPICS["capture-commands"]
-GROUP: Final = "warpmeter-agent"
-"""librdkafka wants a name; nothing joins it or commits to it."""
+GROUP: Final = "agent"
+"""Of the prefix. librdkafka wants a name; nothing joins it or commits to it."""
 LOOK_BACK_S: Final = 300.0
 TIMEOUT_S: Final = 5.0
 AGAIN_S: Final = 5.0
@@ -111,7 +111,7 @@ class Commands:
 
     def _opened(self) -> Consumer:
         waits: bus.Options = {"fetch.wait.max.ms": round(self._wait_s * 1000)}
-        asked = bus.options(self._kafka, bus.CONSUMER, {"group.id": GROUP}, OPTIONS, waits)
+        asked = bus.options(self._kafka, bus.CONSUMER, {"group.id": self._kafka.group(GROUP)}, OPTIONS, waits)
         return Consumer(asked, error_cb=self._complain)
 
     def _ask_often(self, cluster_id: str) -> None:
@@ -144,7 +144,7 @@ class Commands:
             self.why = f"Kafka at {self._kafka.bootstrap_servers}: {error.str()}"
         else:
             grouped = error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
-            right = f"Describe on group {GROUP}" if grouped else f"Read on topic {self._name}"
+            right = f"Describe on group {self._kafka.group(GROUP)}" if grouped else f"Read on topic {self._name}"
             logger.warning("cannot read commands", why=bus.refusal(error, self._kafka, right))
 
     def _read(self, message: KafkaMessage) -> None:

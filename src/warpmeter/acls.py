@@ -23,15 +23,15 @@ AGENT_WRITES: Final = (*MEASURED, "capture-events")
 """What agents publish. Commands are not among it: whoever writes them makes hosts trace."""
 SIMULATED: Final = ("gpu-samples", "host-samples", "device-samples", "job-events", "stack-samples", "source-health")
 READING_GROUPS: Final[Mapping[Component, str]] = {
-    "agent": "warpmeter-agent",
-    "scheduler": "warpmeter-capture-events",
-    "web": "warpmeter-capture-events",
-    "people": "warpmeter-capture-events",
-    "replay": "warpmeter-replay",
-    "reader": "warpmeter-tail",
+    "agent": "agent",
+    "scheduler": "capture-events",
+    "web": "capture-events",
+    "people": "capture-events",
+    "replay": "replay",
+    "reader": "tail",
 }
-"""What reads partitions by itself joins no group and commits nothing, but librdkafka asks for the coordinator of the
-name that it wants to be given: a right to describe."""
+"""As `Kafka.group` takes them. What reads partitions by itself joins no group and commits nothing, but librdkafka asks
+for the coordinator of the name that it wants to be given: a right to describe."""
 IMPLIED: Final[Mapping[str, frozenset[str]]] = {
     "Describe": frozenset({"Read", "Write", "Delete", "Alter"}),
     "DescribeConfigs": frozenset({"AlterConfigs"}),
@@ -79,7 +79,7 @@ class _Needs:
 def _table(settings: Settings) -> dict[Component, _Needs]:
     ingest, elects = settings.ingest.group, settings.scheduler.group
     chosen = settings.ingest.topics or ALL
-    alone = {component: (group,) for component, group in READING_GROUPS.items()}
+    alone = {component: (settings.kafka.group(part),) for component, part in READING_GROUPS.items()}
     return {
         "agent": _Needs(read=("capture-commands",), write=AGENT_WRITES, describes=alone["agent"]),
         "ingest": _Needs(read=chosen, write=("dead-letters", "source-health"), joins=(ingest,)),

@@ -39,7 +39,7 @@ from warpmeter.stopping import stopping
 
 TIMEOUT_S: Final = 5.0
 NEWEST: Final = 10
-GROUP: Final = "warpmeter-tail"  # librdkafka wants a name; nothing joins it or commits to it
+GROUP: Final = "tail"  # of the prefix; librdkafka wants a name, nothing joins it or commits to it
 LOOK_BACK_S: Final = 300.0
 
 
@@ -193,7 +193,7 @@ class _Reader:
         self._partitions: list[int] = []
         try:
             self._consumer = Consumer(
-                bus.options(kafka, bus.CONSUMER, {"group.id": GROUP}, extra),
+                bus.options(kafka, bus.CONSUMER, {"group.id": kafka.group(GROUP)}, extra),
                 error_cb=self._complaints.append,
             )
         except KafkaException as error:
@@ -238,7 +238,7 @@ class _Reader:
 
     def _refusal(self, error: KafkaError) -> str:
         of_group = error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
-        right = f"Describe on group {GROUP}" if of_group else f"Read on topic {self._name}"
+        right = f"Describe on group {self._kafka.group(GROUP)}" if of_group else f"Read on topic {self._name}"
         return bus.refusal(error, self._kafka, right)
 
     def _found_partitions(self) -> list[int]:

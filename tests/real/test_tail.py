@@ -152,7 +152,7 @@ def test_no_group_is_left_on_the_broker(topic: Topic) -> None:
     topic.seen()
     admin = bus.admin(topic.kafka)
     groups = admin.list_consumer_groups(request_timeout=60).result()
-    assert tail.GROUP not in [group.group_id for group in groups.valid]
+    assert topic.kafka.group(tail.GROUP) not in [group.group_id for group in groups.valid]
 
 
 def test_a_topic_that_is_not_there_is_named(broker: Broker, topic_prefix: str) -> None:

@@ -45,6 +45,18 @@ def test_the_groups_that_nothing_joins_are_those_of_the_readers() -> None:
     assert PUBLISHED == acls.SIMULATED
 
 
+def test_fleets_of_two_prefixes_share_no_topic_and_no_group() -> None:
+    one, other = (
+        {(right.kind, right.name) for rights in acls.needs(Settings(kafka=Kafka(topic_prefix=prefix))).values()
+         for right in rights}
+        for prefix in ("warpmeter", "teamB")
+    )  # fmt: skip
+    assert not one & other
+    assert {name for kind, name in other if kind == "group"} == {
+        "teamB-agent", "teamB-capture-events", "teamB-ingest", "teamB-replay", "teamB-scheduler", "teamB-tail",
+    }  # fmt: skip
+
+
 def test_the_script_for_administrators_grants_what_each_component_needs(update: bool) -> None:
     kafka = Kafka("kafka-1:9093", options={"security.protocol": "SASL_SSL"})
     lines = [

@@ -15,8 +15,8 @@ from warpmeter.settings import Kafka
 from warpmeter.tail import decode
 
 EVENTS: Final = TOPICS["capture-events"]
-GROUP: Final = "warpmeter-capture-events"
-"""librdkafka wants a name; nothing joins it or commits to it."""
+GROUP: Final = "capture-events"
+"""Of the prefix. librdkafka wants a name; nothing joins it or commits to it."""
 TIMEOUT_S: Final = 10.0
 BEFORE_S: Final = 60.0
 """So much earlier than what is wanted events are looked for: clocks differ."""
@@ -38,7 +38,7 @@ class Events:
         self._kafka, self._part, self._topic = kafka, part, topic
         self._name = topic.full_name(kafka.topic_prefix)
         extra: bus.Options = {"fetch.wait.max.ms": 100, "auto.offset.reset": "earliest"}
-        self._consumer = bus.consumer(kafka, GROUP, extra, bus.logger(part))
+        self._consumer = bus.consumer(kafka, kafka.group(GROUP), extra, bus.logger(part))
         self._next: dict[int, int] = {}
 
     def start(self, since: float | None, still: Callable[[], bool]) -> Iterator[Message]:
@@ -76,7 +76,7 @@ class Events:
         if not self._consumer.assignment():
             time.sleep(wait_s)
             return []
-        asked = Asked(self._kafka, self._name, f"Describe on group {GROUP}")
+        asked = Asked(self._kafka, self._name, f"Describe on group {self._kafka.group(GROUP)}")
         messages = list(checked(self._consumer.consume(BATCH, wait_s), asked))
         self._next |= {message.partition() or 0: (message.offset() or 0) + 1 for message in messages}
         return list(rows(messages, self._topic.name, self._part))

@@ -4,7 +4,7 @@ Plain dataclasses, so that the agent carries no validation library: `warpmeter.c
 `warpmeter.launch` hands them to a child process.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from warpmeter.settings.agent import Agent, Output, Scrape, Traces
 from warpmeter.settings.alerts import AlertRule, Alerts, Trigger
@@ -52,7 +52,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Settings:
-    """All of it. One TOML table a field; environment variables `WARPMETER_<TABLE>__<KEY>`."""
+    """All of it. One TOML table a field; environment variables `WARPMETER_<TABLE>__<KEY>`.
+
+    Groups that are not said are called by the prefix of the topics: fleets that are kept apart by it on one Kafka would
+    take each other's messages in a common group.
+    """
 
     kafka: Kafka = field(default_factory=Kafka)
     store: Store = field(default_factory=Store)
@@ -66,6 +70,13 @@ class Settings:
     web: Web = field(default_factory=Web)
     reports: Reports = field(default_factory=Reports)
     alerts: Alerts = field(default_factory=Alerts)
+
+    def __post_init__(self) -> None:
+        group = self.kafka.group
+        if not self.ingest.group:
+            object.__setattr__(self, "ingest", replace(self.ingest, group=group("ingest")))
+        if not self.scheduler.group:
+            object.__setattr__(self, "scheduler", replace(self.scheduler, group=group("scheduler")))
 
     @property
     def page(self) -> str:

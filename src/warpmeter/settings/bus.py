@@ -29,3 +29,7 @@ class Kafka:
     min_insync_replicas: int | None = None
     compression: Literal["producer", "zstd", "lz4", "snappy", "gzip", "uncompressed"] = "producer"
     retention_hours: Mapping[str, float] = field(default_factory=dict)
+
+    def group(self, part: str) -> str:
+        """What the consumer group of a part is called, where the settings say no other: two prefixes share none."""
+        return f"{self.topic_prefix}-{part}"

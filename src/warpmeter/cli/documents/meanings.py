@@ -37,7 +37,7 @@ modules: with the modules of the model
 TEXTS: Final = {
     "kafka": """
 bootstrap_servers: brokers to begin with, host:port separated by commas
-topic_prefix: topics are called PREFIX.gpu-samples and so on
+topic_prefix: topics are called PREFIX.gpu-samples and so on, groups PREFIX-ingest
 partitions: partitions of a new topic; without it, what docs/architecture.md says of each
 replication_factor: copies of a new topic; -1: what the brokers have as default
 options: librdkafka's own settings (SASL, TLS); they win over ours
@@ -142,7 +142,7 @@ token_file: the file that holds a bearer token
 ca_file: authorities to believe, PEM
 """,
     "ingest": """
-group: the consumer group; one a store
+group: the consumer group, one a store; without it PREFIX-ingest, by kafka.topic_prefix
 topics: only these; empty: all
 batch_bytes: a batch closes at so many bytes
 batch_rows: at so many rows
@@ -171,7 +171,7 @@ keep_days: days that traces are kept; 0: for ever
 keep_bytes: bytes of traces that are kept; 0: no limit
 """,
     "scheduler": """
-group: the consumer group that elects the active one
+group: the consumer group that elects the active one; without it PREFIX-scheduler, by kafka.topic_prefix
 session_timeout_s: after so long without a sign another takes over
 look_s: hosts answer a request within
 resolve_s: a request is resolved to processes within
