@@ -1,9 +1,11 @@
 """A fleet through real Kafka: what a steady load costs broker, ingest and store, and whether they keep up.
 
 One Apache Kafka broker of Maven Central (KRaft, on loopback, with the Java options of Kafka's own start script), topics
-as the product makes them, the real simulator (each host's message a batch by itself, as those of agents are), two real
-ingest processes with default settings, and the real engine over HTTP, all on this machine. For each fleet everything is
-begun anew; after `--warm` seconds it is measured for `--seconds`. A fleet is HOSTS@INTERVAL of 8 GPUs a host.
+as the product makes them, the real simulator, two real ingest processes with default settings, and the real engine over
+HTTP, all on this machine. For each fleet everything is begun anew; after `--warm` seconds it is measured for
+`--seconds`. A fleet is HOSTS@INTERVAL of 8 GPUs a host. The simulator is one producer, whose batches hold messages of
+many hosts and so are smaller than those of as many agents; `--alone` makes each message a batch, as an agent does, but
+over one connection, which then bounds the rate.
 
 CPU is that of each process, from the kernel, so that other work on the machine disturbs the figures little; what that
 other work took is told too. Bytes are those of the broker's log. Lag is messages that are on the bus and not in the
@@ -62,13 +64,13 @@ class Broker(KafkaCluster):
 
 @dataclass(frozen=True)
 class Asked:
-    """The command line. `together`: the simulator makes batches of many hosts' messages."""
+    """The command line. `alone`: each message is a batch by itself."""
 
     loads: Sequence[Load]
     warm_s: float
     seconds: float
     ingests: int
-    together: bool
+    alone: bool
     prefix: str = "warpmeter"
 
 
@@ -90,14 +92,15 @@ class Sent:
 class Simulated:
     """The simulator's process."""
 
-    def __init__(self, settings: Settings, load: Load, seconds: float, folder: Path) -> None:
+    def __init__(self, settings: Settings, load: Load, folder: Path) -> None:
         self._log = folder / "simulate.log"
-        given = ("--hosts", f"{load.hosts}", "--interval", f"{load.interval_s}", "--duration", f"{seconds}")
+        given = ("--hosts", f"{load.hosts}", "--interval", f"{load.interval_s}")
         with self._log.open("wb") as file:
             self.process = launch.spawn("warpmeter.simulate", settings, given, file)
 
-    def ended(self) -> Sent:
-        """Wait for its end."""
+    def stop(self) -> Sent:
+        """Its end: it waits some seconds for acknowledgements."""
+        self.process.terminate()
         self.process.wait(LEVEL_S)
         said = self._log.read_text()
         if not (totals := TOTALS.findall(said)):
@@ -279,7 +282,7 @@ def counted(client: Client, sent: Sent) -> tuple[Mapping[str, int], Mapping[str,
     return {"sent": sent.rows, "tables": rows, "book": book}, gpus
 
 
-def alone(asked: Asked, load: Load) -> Found:
+def begun_anew(asked: Asked, load: Load) -> Found:
     """One fleet, with a broker and an engine that it has for itself."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -293,10 +296,9 @@ def measure(asked: Asked, load: Load, site: Site, folder: Path) -> Found:
     settings = site.settings
     with ExitStack() as stack:
         client = stack.enter_context(store.connect(settings.store))
-        lasts_s = asked.warm_s + asked.seconds + 15 + 2 * load.interval_s  # so that it goes on while it is measured
-        options = {} if asked.together else ALONE
+        options = ALONE if asked.alone else {}
         sending = replace(settings, kafka=replace(settings.kafka, options=options))
-        simulated = stack.enter_context(closing(Simulated(sending, load, lasts_s, folder)))
+        simulated = stack.enter_context(closing(Simulated(sending, load, folder)))
         watch = Watch(site, Eyes(settings.kafka, client), site.parts(simulated.process.pid), [])
         say(f"{load}: begun")
         began = time.time()
@@ -307,7 +309,7 @@ def measure(asked: Asked, load: Load, site: Site, folder: Path) -> Found:
         watch.landing(first.look.rows["gpu-samples"])
         between, parts = Between(first, watch.instant()), watch.eyes.parts()
         say(f"{load}: measured; load average {between.last.load:.1f}")
-        sent = simulated.ended()
+        sent = simulated.stop()
         level_s = watch.level()
         return found(load, between, watch, parts, End(sent, level_s, site.log_bytes(), *counted(client, sent)))
 
@@ -378,11 +380,11 @@ def asked_for(arguments: Sequence[str] | None = None) -> tuple[Asked, bool]:
     add("--warm", type=float, default=30, metavar="S", help="seconds before it is measured, default 30")
     add("--seconds", type=float, default=150, metavar="S", help="seconds that are measured, default 150")
     add("--ingests", type=int, default=2, metavar="N", help="ingest processes, default 2")
-    add("--together", action="store_true", help="the simulator makes batches of many hosts, as one producer would")
+    add("--alone", action="store_true", help="each message a batch by itself, as an agent's are, over one connection")
     add("--json", action="store_true", help="the figures as JSON")
     given = parser.parse_args(arguments)
     loads = given.fleet or [Load(1000, 1.0), Load(10_000, 10.0)]
-    return Asked(loads, given.warm, given.seconds, given.ingests, given.together), given.json
+    return Asked(loads, given.warm, given.seconds, given.ingests, given.alone), given.json
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -392,7 +394,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = []
     for load in asked.loads:
         try:
-            results.append(alone(asked, load))
+            results.append(begun_anew(asked, load))
         except KafkaMissingError as missing:
             raise SystemExit(str(missing)) from missing
     report(results, as_json)

@@ -74,9 +74,10 @@ class Found:
 
     @property
     def bounded(self) -> bool:
-        """The last third of the time lags no more than half as much again as the middle one."""
+        """The last third of the time lags no more than a tenth longer than the middle one, on average."""
         third = len(self.lags) // 3
-        return max(self.lags[2 * third :], default=0) <= 1.5 * max(self.lags[third : 2 * third], default=0)
+        middle, last = self.lags[third : 2 * third], self.lags[2 * third :]
+        return sum(last) * len(middle) <= 1.1 * sum(middle) * len(last)
 
     @property
     def rows_per_s(self) -> float:

@@ -21,7 +21,7 @@ PARTS: Final = {"broker", "ingest", "engine", "simulator"}
 @pytest.fixture(scope="module")
 def found(kafka: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Found]:
     folder = tmp_path_factory.mktemp("fleet")
-    asked = Asked([LOAD], warm_s=2, seconds=6, ingests=2, together=False, prefix="benched")
+    asked = Asked([LOAD], warm_s=2, seconds=6, ingests=2, alone=True, prefix="benched")
     with ExitStack() as stack:
         engine = stack.enter_context(closing(with_tables(folder / "engine")))
         yield measure(asked, LOAD, build(stack, kafka, engine, asked, folder), folder)
