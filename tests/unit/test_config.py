@@ -199,6 +199,22 @@ def test_secrets_are_masked_when_shown() -> None:
     assert shown["store"]["dsn"] == f"https://reader:{config.MASK}@db:8443"
 
 
+def test_of_kafkas_options_those_that_tell_the_login_are_shown_and_all_others_masked() -> None:
+    endpoint = "https://me:hunter2@login.example/token?client_secret=hunter2"
+    plain = {"security.protocol": "SASL_SSL", "sasl.username": "ann", "ssl.ca.location": "/etc/ca.pem"}
+    secret = dict.fromkeys(
+        ("sasl.password", "ssl.key.password", "ssl.key.pem", "ssl.keystore.password", "sasl.oauthbearer.config",
+         "sasl.oauthbearer.client.secret", "sasl.jaas.config", "sasl.kerberos.kinit.cmd", "of.a.later.version"),
+        "hunter2",
+    )  # fmt: skip
+    options = {**plain, **secret, "sasl.oauthbearer.token.endpoint.url": endpoint}
+    shown = config.shown(config.load(overrides={"kafka": {"options": options}}))["kafka"]["options"]
+    assert "hunter2" not in str(shown)
+    assert shown["sasl.oauthbearer.token.endpoint.url"].startswith("https://me:")
+    assert {name: shown[name] for name in plain} == plain
+    assert {name: shown[name] for name in secret} == dict.fromkeys(secret, config.MASK)
+
+
 def test_every_table_of_the_settings_is_read() -> None:
     names = {field.name for field in dataclasses.fields(Settings)}
     assert names <= set(sources.Reader.model_fields)

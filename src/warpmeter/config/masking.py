@@ -12,6 +12,16 @@ MASK: Final = "********"
 HOST: Final = re.compile(r"^(https?://[^/]*)/.*", re.DOTALL)
 IN_QUERY: Final = re.compile(r"((?:password|passwd|token|secret|key)=)[^&\s]+", re.IGNORECASE)
 
+HARMLESS: Final = frozenset({
+    "client.id", "client.rack", "enable.ssl.certificate.verification", "sasl.kerberos.keytab", "sasl.kerberos.principal",
+    "sasl.kerberos.service.name", "sasl.mechanism", "sasl.mechanisms", "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.method", "sasl.oauthbearer.scope", "sasl.oauthbearer.token.endpoint.url", "sasl.username",
+    "security.protocol", "ssl.ca.location", "ssl.certificate.location", "ssl.crl.location",
+    "ssl.endpoint.identification.algorithm", "ssl.key.location", "ssl.keystore.location",
+})  # fmt: skip
+"""librdkafka's settings that tell how it logs in, as whom and with which files, and none of what it logs in with. Of
+maps with secrets in them no other value is shown: a name that nobody thought of may be that of a secret."""
+
 
 def shown(settings: Settings) -> dict[str, Any]:
     """The settings as nested dicts with secrets masked: for logs, `doctor` and `--check`."""
@@ -39,7 +49,9 @@ def _masked_value(field: dataclasses.Field[Any], value: Any) -> Any:
         return HOST.sub(rf"\1/{MASK}", masked_url(value))
     if isinstance(value, str) and "://" in value:
         return masked_url(value)
-    return dict.fromkeys(value, MASK) if isinstance(value, Mapping) else MASK
+    if not isinstance(value, Mapping):
+        return MASK
+    return {name: masked_url(each) if name in HARMLESS else MASK for name, each in value.items()}
 
 
 def _has_secrets(value: Any) -> bool:

@@ -8,7 +8,6 @@ from pathlib import Path
 class Ingest:
     """The consumer. Batches close at `batch_bytes`, `batch_rows` or `batch_age_s`, whichever is first.
 
-    `group`: where it is not said, `Settings` has it by the prefix of the topics.
     `read_out`: read the topics to their end before stopping, for a broker whose log ends with it.
     """
 

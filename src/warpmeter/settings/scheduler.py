@@ -42,7 +42,6 @@ class Scheduler:
     takes at most `iteration_s`, or it has failed. A request that nobody took within `request_age_s` is not begun.
 
     `analyse`: what is captured is analysed and loaded, within `analyse_s`, by a process of at most `analyse_bytes`.
-    `group`: where it is not said, `Settings` has it by the prefix of the topics.
     `jobs_url`: where the times of the schedules are kept, as SQLAlchemy names databases; by default a file in `data`.
     """
 
