@@ -4,7 +4,7 @@ Pure functions; the loop asks the broker and the store and acts.
 """
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -136,6 +136,36 @@ def _why_not(start: Start, entry: Entry | None, last: int) -> str | None:
             return f"the group's offset of {start.where} is of a deleted topic of the same name, and"
         case _:
             return None
+
+
+@dataclass(frozen=True)
+class Group:
+    """What the group and its topics are at one moment: the topics' lives, and the ledger's record of each partition."""
+
+    ids: Mapping[str, str]
+    entries: Mapping[Partition, Entry]
+
+    def moved(self, later: "Group", where: Partition) -> bool:
+        """Whether it is not the same later."""
+        lives = self.ids.get(where.topic), later.ids.get(where.topic)
+        return lives[0] != lives[1] or self.entries.get(where) != later.entries.get(where)
+
+
+def compared(
+    partitions: Collection[Partition], before: Group, last: Mapping[Partition, int], after: Group
+) -> tuple[list[Wrong], list[Partition]]:
+    """Who must not begin where the group is, by the last offsets that landed, which were read between the two; and of
+    whom nobody can say, for the group went on meanwhile."""
+    refused: list[Wrong] = []
+    moved: list[Partition] = []
+    for where in sorted(partitions):
+        entry = before.entries.get(where)
+        found = wrong(plan(where, before.ids[where.topic], entry), entry, last.get(where))
+        if found is not None and before.moved(after, where):
+            moved.append(where)
+        elif found is not None:
+            refused.append(found)
+    return refused, moved
 
 
 def objection(start: Start, entry: Entry | None, last: int | None, tool: Tool = PLACEHOLDERS) -> str | None:

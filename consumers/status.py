@@ -5,7 +5,7 @@ For `warpmeter status`, `warpmeter check` and `warpmeter migrate`. Every wait is
 
 import time
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
@@ -22,7 +22,7 @@ from warpmeter.consumers.ledger.kafka import KafkaLedger
 from warpmeter.consumers.sink import Away, Broken
 from warpmeter.consumers.sink.clickhouse import ClickHouse
 from warpmeter.consumers.span import Partition
-from warpmeter.consumers.start import Wrong, plan, wrong
+from warpmeter.consumers.start import Group, Wrong, compared
 from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.settings import Metrics, Settings
 
@@ -31,6 +31,9 @@ PATIENCE_S: Final = 5
 METRICS_S: Final = 2.0
 SLOW_S: Final = 2.0
 POLL_S: Final = 0.5
+LOOKS: Final = 4
+LOOK_AGAIN_S: Final = 0.5
+"""Before the second look, twice as long before the third, and so on."""
 DESCRIBE: Final = "Describe on the topics"
 NOTHING: Final[Mapping[Partition, int]] = {}
 
@@ -154,20 +157,56 @@ def positions(entries: Mapping[Partition, Entry], ids: Mapping[str, str]) -> dic
     return found
 
 
-def refusals(settings: Settings) -> Sequence[Wrong] | str:
-    """Where ingest would refuse to begin, as its own start looks at it; or why that cannot be told."""
+@dataclass(frozen=True)
+class Begins:
+    """Where ingest may not begin: `refused`, and `moved`, of which nobody can say, for the group goes on.
+
+    `running`: how many are at it, so that neither group nor tables stand still; nobody may set an offset then.
+    """
+
+    refused: Sequence[Wrong] = ()
+    moved: Sequence[Partition] = ()
+    running: int = 0
+
+
+def refusals(settings: Settings, looks: int = LOOKS) -> Begins | str:
+    """Where ingest would refuse to begin, as its own start looks at it; or why that cannot be told.
+
+    What is landing looks wrong to who reads the group first and the tables then: the group is read again, and what is
+    wrong is looked at `looks` times in all where it went on, or somebody is at it.
+    """
+    found = _begins(settings, None)
+    for attempt in range(1, looks):
+        if isinstance(found, str) or not (found.moved or (found.refused and found.running)):
+            return found
+        time.sleep(LOOK_AGAIN_S * attempt)
+        found = _begins(settings, {*found.moved, *(each.where for each in found.refused)})
+    return found
+
+
+def _begins(settings: Settings, only: Collection[Partition] | None) -> Begins | str:
+    """One look, at all partitions or some."""
     topics = subscribed(settings)
     try:
-        ids, partitions = described(bus.admin(settings.kafka), list(topics))
-        entries = records(settings)
+        ids, there = described(bus.admin(settings.kafka), list(topics))
+        before = Group(ids, records(settings))
+        landed = _landed(settings, topics, ids)
+        if isinstance(landed, str):
+            return landed
+        later, _ = described(bus.admin(settings.kafka), list(topics))
+        after = Group(later, records(settings))
+        running = _running(settings)
     except (KafkaException, LedgerError) as error:
         return _said(error, settings)
-    landed = _landed(settings, topics, ids)
-    if isinstance(landed, str):
-        return landed
-    asked = [(plan(where, ids[where.topic], entries.get(where)), entries.get(where)) for where in sorted(partitions)]
-    found = [wrong(start, entry, landed.get(start.where)) for start, entry in asked]
-    return [each for each in found if each is not None]
+    return Begins(*compared([each for each in there if only is None or each in only], before, landed, after), running)
+
+
+def _running(settings: Settings) -> int:
+    """How many ingest; on the embedded broker, which does not tell, 1 while the ledger is held; KafkaException else."""
+    ingest = settings.ingest
+    if ingest.ledger_dir is not None:
+        return int(is_held(ingest.ledger_dir, ingest.group))
+    return group_members(settings)
 
 
 def recorded(settings: Settings, problems: list[str]) -> Mapping[Partition, Entry]:

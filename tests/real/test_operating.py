@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -96,6 +97,31 @@ def test_members_are_told_with_host_and_pid_and_the_log_counts_partitions(
     assert taken["partitions"] == member.partitions
     assert taken["topics"][GPUS.full_name(topic_prefix)] == 3
     assert "gpu-samples[0]" not in process.said()
+
+
+def test_the_doctor_finds_nothing_wrong_with_ingest_that_runs_under_load(
+    kafka: KafkaCluster, engine: EngineServer, topic_prefix: str, tmp_path: Path
+) -> None:
+    at, stop = make_bench(kafka, engine, topic_prefix, tmp_path), threading.Event()
+
+    def load() -> None:
+        while not stop.wait(0.05):
+            at.feed.good(3)
+
+    with closing(at.start(batch_age_s=0.1)) as process:
+        process.ready()
+        feeding = threading.Thread(target=load)
+        feeding.start()
+        try:
+            until(lambda: at.table.rows() > 0, "rows to land", SLOW_S)
+            found = [doctor.ingest(at.settings) for _ in range(8)]
+        finally:
+            stop.set()
+            feeding.join()
+        assert {each.verdict for each in found} == {"ok"}, found
+        assert "--reset-offsets" not in f"{found}"
+        at.table.reaches(at.feed.sent, process)
+        process.kill()
 
 
 def test_a_partition_of_nothing_but_rejects_is_not_behind(

@@ -204,13 +204,16 @@ def ingest(settings: Settings) -> Finding:
     found = status.refusals(settings)
     if isinstance(found, str):
         return Finding("ingest", "warning", f"cannot tell whether it may begin: {found}", "see the checks above")
-    if found:
-        return Finding(
-            "ingest", "failed", f"it halts as it starts: {len(found)} partition(s) are not where the tables are",
-            remedy(found, Tool.of(settings)),
-        )  # fmt: skip
-    members = status.attending(settings)
-    return Finding("ingest", "ok", "may begin where the group is" + (f"; {len(members)} run" if members else ""))
+    if found.refused and found.running:
+        seen = f"it runs, and {len(found.refused)} partition(s) are not where the tables are, each time one looks"
+        return Finding("ingest", "warning", seen, "see its log; look again when it is stopped")
+    if found.refused:
+        seen = f"it halts as it starts: {len(found.refused)} partition(s) are not where the tables are"
+        return Finding("ingest", "failed", seen, remedy(found.refused, Tool.of(settings)))
+    if found.moved:
+        seen = f"it runs; {len(found.moved)} partition(s) not compared with the tables: the group went on, each time"
+        return Finding("ingest", "ok", seen)
+    return Finding("ingest", "ok", "may begin where the group is" + (f"; {found.running} run" if found.running else ""))
 
 
 def clickhouse(settings: Settings) -> Finding:

@@ -116,9 +116,9 @@ def _bus(settings: Settings) -> _Bus:
             f"nobody ingests: group {settings.ingest.group} has no member; start `warpmeter ingest`, or see its log for"
             " why it halted"
         )
-        refused = status.refusals(settings)
-        if refused and not isinstance(refused, str):
-            problems.append(f"ingest cannot start: {remedy(refused, Tool.of(settings))}")
+        found = status.refusals(settings)
+        if not isinstance(found, str) and found.refused and not found.running:
+            problems.append(f"ingest cannot start: {remedy(found.refused, Tool.of(settings))}")
     return _Bus(lag, status.declared(entries), problems, [asdict(each) for each in members or ()])
 
 
