@@ -13,11 +13,12 @@ HOST: Final = re.compile(r"^(https?://[^/]*)/.*", re.DOTALL)
 IN_QUERY: Final = re.compile(r"((?:password|passwd|token|secret|key)=)[^&\s]+", re.IGNORECASE)
 
 HARMLESS: Final = frozenset({
-    "client.id", "client.rack", "enable.ssl.certificate.verification", "sasl.kerberos.keytab", "sasl.kerberos.principal",
-    "sasl.kerberos.service.name", "sasl.mechanism", "sasl.mechanisms", "sasl.oauthbearer.client.id",
-    "sasl.oauthbearer.method", "sasl.oauthbearer.scope", "sasl.oauthbearer.token.endpoint.url", "sasl.username",
-    "security.protocol", "ssl.ca.location", "ssl.certificate.location", "ssl.crl.location",
-    "ssl.endpoint.identification.algorithm", "ssl.key.location", "ssl.keystore.location",
+    "client.id", "client.rack", "enable.ssl.certificate.verification", "sasl.kerberos.keytab",
+    "sasl.kerberos.principal", "sasl.kerberos.service.name", "sasl.mechanism", "sasl.mechanisms",
+    "sasl.oauthbearer.client.id", "sasl.oauthbearer.method", "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.token.endpoint.url", "sasl.username", "security.protocol", "ssl.ca.location",
+    "ssl.certificate.location", "ssl.crl.location", "ssl.endpoint.identification.algorithm", "ssl.key.location",
+    "ssl.keystore.location",
 })  # fmt: skip
 """librdkafka's settings that tell how it logs in, as whom and with which files, and none of what it logs in with. Of
 maps with secrets in them no other value is shown: a name that nobody thought of may be that of a secret."""
