@@ -8,6 +8,7 @@ import pytest
 from warpmeter import acls, tail
 from warpmeter.acls import Right, Rule
 from warpmeter.captures import reading
+from warpmeter.cli import acling
 from warpmeter.consumers.replay import load
 from warpmeter.producers.kineto import commands
 from warpmeter.settings import Ingest, Kafka, Settings
@@ -55,6 +56,14 @@ def test_fleets_of_two_prefixes_share_no_topic_and_no_group() -> None:
     assert {name for kind, name in other if kind == "group"} == {
         "teamB-agent", "teamB-capture-events", "teamB-ingest", "teamB-replay", "teamB-scheduler", "teamB-tail",
     }  # fmt: skip
+
+
+def test_the_table_has_a_line_a_right_that_a_log_can_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    acling.show(Settings(), as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) < 100
+    assert any(line.split("│")[1:4] == [" agent     ", " topic ", " Write           "] for line in lines[3:-1])
+    assert sum("│ agent     │ topic │ Write" in line for line in lines) == len(acls.AGENT_WRITES)
 
 
 def test_the_script_for_administrators_grants_what_each_component_needs(update: bool) -> None:

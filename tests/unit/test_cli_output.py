@@ -38,6 +38,17 @@ def test_no_name_is_cut_whatever_the_width(
     assert "…" not in printed
 
 
+def test_without_a_terminal_a_line_is_as_long_as_its_own_row(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(common, "out", Console(width=common.PIPE, force_terminal=False))
+    common.print_table("", ("part", "why"), [("agent", "away " * 200), ("ingest", "ok"), ("web", "日本\nlate")])
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert lines[2] == f"│ agent  │ {('away ' * 200).strip()} │"
+    assert [lines[0], *lines[3:6]] == ["┃ part   ┃ why ┃", "│ ingest │ ok │", "│ web    │ 日本 │", "│        │ late │"]
+    assert (head, lines[1], lines[-1]) == ("┏━━━━━━━━┳━━━━━┓", "┡━━━━━━━━╇━━━━━┩", "└────────┴─────┘")
+
+
 def test_no_name_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     common.print_table("", ("job",), [("a\x1b[2J\x9b1m\rb [bold]\n日本",)])
     printed = capsys.readouterr().out

@@ -36,11 +36,12 @@ def show(settings: Settings, as_json: bool) -> None:
         )
         return
     rows = [
-        (component, kind, operation, _listed(names, settings))
+        (component, kind, operation, name)
         for component, found in rights.items()
         for (kind, operation), names in _together(found).items()
+        for name in _listed(names, settings)
     ]
-    common.print_table("", ("component", "on", "operation", "names"), rows)
+    common.print_table("", ("component", "on", "operation", "name"), rows)
     for component, meaning in acls.MEANINGS.items():
         common.err.print(f"{component}: {meaning}", markup=False, highlight=False, soft_wrap=True)
 
@@ -52,9 +53,9 @@ def _together(rights: Sequence[Right]) -> Mapping[tuple[str, str], list[str]]:
     return found
 
 
-def _listed(names: Sequence[str], settings: Settings) -> str:
+def _listed(names: Sequence[str], settings: Settings) -> Sequence[str]:
     every = {topic.full_name(settings.kafka.topic_prefix) for topic in TOPICS.values()}
-    return f"all of {settings.kafka.topic_prefix}.…" if every == set(names) else ", ".join(names)
+    return [f"all of {settings.kafka.topic_prefix}.…"] if every == set(names) else names
 
 
 def commands(settings: Settings, named: Named) -> None:
@@ -82,7 +83,7 @@ def hold(settings: Settings, named: Named, create: bool, as_json: bool) -> bool:
     if as_json:
         common.print_json({"granted" if create else "lacking": said, "beyond": more})
     else:
-        rows = [(c, who, "; ".join(said[c]) or "nothing") for c, who in named.items()]
+        rows = [(c, who, right) for c, who in named.items() for right in said[c] or ("nothing",)]
         common.print_table("", ("component", "principal", "granted" if create else "lacks"), rows)
         for each in more:
             common.err.print(f"more than is needed: {each}", markup=False, highlight=False, soft_wrap=True)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,9 @@ from warpmeter.up.folder import EMBEDDED_TOPICS, Folder, Running, UpError
 
 PIPE: Final = 10_000
 """Columns of what is no terminal: a program that reads lines gets each whole."""
+
+PADDED: Final = re.compile(" +([│┃])$")
+RULE: Final = re.compile("[┏┡└├][━─┳╇┴┼]*.$")
 
 out = Console(width=None if sys.stdout.isatty() else PIPE)
 err = Console(stderr=True, width=None if sys.stderr.isatty() else PIPE)
@@ -209,8 +213,8 @@ def printable(text: str) -> str:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A table; colours and box only where a terminal reads it. What is too long for it goes on in the next line, for
-    names are there to be used; without rows it says so."""
+    """A table; colours only where a terminal reads it. What is too long for it goes on in the next line, for names are
+    there to be used; without rows it says so. Without a terminal a row is a line, no longer than what stands in it."""
     if not rows:
         out.print(f"{title}: none" if title else "none", markup=False, highlight=False)
         return
@@ -219,4 +223,17 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(cell(each) for each in row))
-    out.print(table)
+    if out.width < PIPE:
+        out.print(table)
+        return
+    with out.capture() as whole:
+        out.print(table)
+    out.file.write("".join(f"{line}\n" for line in _trimmed(whole.get().splitlines())))
+
+
+def _trimmed(lines: Sequence[str]) -> Iterator[str]:
+    """A table's lines without what fills up the last column: its longest cell would make each as long as that one."""
+    ends = [PADDED.sub(r" \1", line) for line in lines]
+    head = next((len(line) for line in ends if line.startswith("┃")), PIPE)
+    for line in ends:
+        yield line[: head - 1] + line[-1] if RULE.match(line) and len(line) > head else line
