@@ -45,7 +45,7 @@ told jobs
 drop_in() { cp /usr/share/warpmeter/drop-ins/"$1".conf /etc/systemd/system/warpmeter-agent.service.d/; }
 drop_in agent-jobs
 drop_in kafka-credentials
-echo '{"client.id": "told-by-a-credential"}' | install -m 600 /dev/stdin /etc/warpmeter/credentials/kafka-options
+echo '{"client.id": "told-by-a-credential"}' | install -m 600 /dev/stdin /etc/warpmeter/credentials/kafka-options-agent
 systemctl daemon-reload
 before=$(unit warpmeter-agent MainPID)
 systemctl restart warpmeter-agent
@@ -75,8 +75,11 @@ if [ -d /site ]; then
   chmod 755 /opt/warpmeter-server/bin/warpmeter
   echo 'PYTHONPATH=/src/src:/site' > /etc/warpmeter/server.env
   cp /src/deploy/systemd/warpmeter-{ingest@,scheduler,web}.service /etc/systemd/system/
-  cp /src/deploy/systemd/drop-ins/store-credentials.conf /etc/systemd/system/warpmeter-.service.d/
-  echo 'http://warpmeter_writer:hidden@127.0.0.1:8123' | install -m 600 /dev/stdin /etc/warpmeter/credentials/store-dsn
+  for part in ingest@ scheduler web; do
+    install -D -t "/etc/systemd/system/warpmeter-$part.service.d" /src/deploy/systemd/drop-ins/store-credentials.conf
+    echo "http://warpmeter_writer:hidden-${part%@}@127.0.0.1:8123" |
+      install -m 600 /dev/stdin "/etc/warpmeter/credentials/store-dsn-${part%@}"
+  done
   systemctl daemon-reload
   systemctl stop warpmeter-agent
   servers=(warpmeter-web warpmeter-ingest@9702 warpmeter-scheduler)
@@ -86,6 +89,7 @@ if [ -d /site ]; then
   for name in "${servers[@]}"; do
     grep -E '^(CapBnd|Seccomp:)' "/proc/$(unit "$name" MainPID)/status" | tr '\n' ' '
     tr '\0' '\n' < "/proc/$(unit "$name" MainPID)/environ" | grep -c hidden
+    sed 's/.*hidden-\(.*\)@.*/login of \1/' "/run/credentials/$name.service/store-dsn"
     echo "$name: $(unit "$name" ActiveState) $(unit "$name" NRestarts)"
   done
   systemctl stop "${servers[@]}"

@@ -186,6 +186,7 @@ def test_the_servers_run_within_all_that_their_units_forbid(story: Mapping[str, 
     for unit in ("warpmeter-web", "warpmeter-ingest@9702", "warpmeter-scheduler"):
         assert f"{unit}: active 0\n" in said, said
         assert f"{unit}: inactive 0\n" in said, said
+        assert f"login of {unit.removeprefix('warpmeter-').partition('@')[0]}\n" in said, "each has one of its own"
     assert said.count("CapBnd:\t0000000000000000 Seccomp:\t2 0\n") == 3, said
     assert "hidden" not in said
     assert "<html" in (folder / "out/page").read_text().lower()

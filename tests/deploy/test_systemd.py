@@ -50,6 +50,18 @@ def test_a_unit_is_no_more_exposed_than_its_page_says(unit: str, tmp_path: Path)
 
 
 @with_systemd
+def test_the_bound_on_addresses_is_one_as_the_page_writes_it(tmp_path: Path) -> None:
+    page = (ROOT / "docs/deploy/systemd.md").read_text()
+    (bound,) = re.findall(r"^```ini\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    unit = tmp_path / "warpmeter-agent.service"
+    unit.write_text((UNITS / unit.name).read_text() + bound)
+    said = analyze("security", "--offline=true", "--no-pager", f"./{unit.name}", cwd=tmp_path)
+    assert "Service does not define an IP address allow list" not in said
+    assert "Overall exposure level for warpmeter-agent.service: 1.7" in said, said
+    assert "brings the agent to 1.7" in page
+
+
+@with_systemd
 def test_systemd_takes_every_unit_with_every_drop_in(tmp_path: Path) -> None:
     """A word that systemd does not know it only warns of, and then ignores: a warning is a failure here."""
     for unit in UNITS.glob("*.service"):
