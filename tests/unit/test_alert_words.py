@@ -8,6 +8,8 @@ from typing import Final
 import pytest
 
 from warpmeter.alerts import Alert, Silence, Word, Words, fingerprint, words
+from warpmeter.cli import alerting
+from warpmeter.settings import AlertRule, Alerts, Settings
 
 T: Final = 1_800_000_000.0
 ALERT: Final = Alert(
@@ -91,3 +93,21 @@ def test_a_word_that_comes_again_is_no_news() -> None:
 @pytest.mark.parametrize(("name", "wanted"), [("host", "\ud800"), ("\ud800", "a")])
 def test_a_matcher_that_no_message_carries_is_refused(name: str, wanted: str) -> None:
     assert "a character that is none" in words.unmatchable(name, wanted)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("host_silent", "there is no rule host_silent; did you mean host-silent?; the silence is made"),
+        ("gpu-hot", "there is no rule gpu-hot"),
+        ("host-silent", ""),
+        ("~host-.*", ""),
+    ],
+)
+def test_a_silence_of_a_rule_that_is_none_is_told_and_made(given: str, said: str) -> None:
+    off = Settings(alerts=Alerts(rules=(AlertRule("gpu-hot", enabled=False),)))
+    word = alerting.new_silence([f"rule={given}", "severity=warning"], "1h", None, "")
+    why = alerting.unheard(off, word)
+    assert why.startswith(said)
+    assert bool(why) is bool(said)
+    assert alerting.unheard(off, alerting.new_silence(["host=a"], "1h", None, "")) == ""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.text import Text
 
 from warpmeter import queries, store
-from warpmeter.alerts import Alert, Rule, fingerprint
+from warpmeter.alerts import Alert, Rule, RuleError, fingerprint
 from warpmeter.alerts.configured import rules as in_force
+from warpmeter.alerts.configured import stray
 from warpmeter.alerts.words import Word, objection, say, silence
 from warpmeter.captures import amounts
 from warpmeter.captures.asking import Asker, NotTakenError
@@ -240,6 +242,15 @@ def new_silence(pairs: Sequence[str], length: str, starts: str | None, comment: 
     if why := objection(found):
         raise WordError(why)
     return found
+
+
+def unheard(settings: Settings, word: Word) -> str:
+    """Why a silence is of no alert, by the rules of these settings, '' where it may be: told and not refused, for the
+    scheduler's settings may have rules that these have not."""
+    with suppress(RuleError):  # of the settings, not of the silence
+        if why := stray(settings.alerts, word.matchers):
+            return f"{why}; the silence is made, and by the rules of these settings it is of no alert"
+    return ""
 
 
 def end_silence(settings: Settings, silence_id: str) -> Word:

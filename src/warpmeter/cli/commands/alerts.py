@@ -120,6 +120,8 @@ def silence(
     with _told():
         word = alerting.new_silence(matchers, length, starts, comment)
         alerting.tell(settings, word)
+        if why := alerting.unheard(settings, word):
+            common.err.print(f"warpmeter: {why}", markup=False, highlight=False, soft_wrap=True)
         if as_json:
             common.print_json({"silence_id": word.subject, "ends_at": common.said(word.ends_at)})
         else:
