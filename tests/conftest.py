@@ -4,18 +4,22 @@ import secrets
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO, cast
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from tests import marked
 from tests.brokers import Broker, KafkaCluster, KafkaMissingError, Tansu
 from tests.engine import template
+from warpmeter.log import Unfailing
 
 # No test is timed, and all runs search the same: `--hypothesis-profile default` searches anew.
 settings.register_profile("same", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("same")
+# Where nothing else is said structlog writes to standard output, in which tests read what a command answered.
+structlog.configure(logger_factory=structlog.WriteLoggerFactory(cast(TextIO, Unfailing())))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,8 +28,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 LONGEST_FIRST: Final = (
-    "tests/crash/test_crash.py", "tests/real/test_fleet_by_hand.py", "tests/real/test_up.py",
-    "tests/real/test_replay_kafka.py",
+    "tests/crash/test_crash.py", "tests/real/test_fleet_by_hand.py", "tests/browser/test_web_demo.py",
+    "tests/browser/test_web_pages.py", "tests/real/test_runbooks.py", "tests/browser/test_web_flame.py",
+    "tests/real/test_secured.py", "tests/real/test_up.py", "tests/real/test_replay_kafka.py",
     "tests/real/test_offsets.py", "tests/real/test_sources_apart.py", "tests/real/test_poison_rates.py",
     "tests/real/test_capture_hosts.py",
     "tests/real/test_capture_torchrun.py", "tests/real/test_capture_up.py", "tests/real/test_trigger_torch.py",
