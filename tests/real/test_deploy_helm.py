@@ -286,7 +286,11 @@ def test_ingest_scales_by_a_metric_that_there_is(objects: dict[str, Objects]) ->
 def test_topics_and_tables_come_before_anything_else(objects: dict[str, Objects]) -> None:
     hooks = [each for each in objects["plain"] if "helm.sh/hook" in each["metadata"].get("annotations", {})]
     order = sorted(hooks, key=lambda each: int(each["metadata"]["annotations"]["helm.sh/hook-weight"]))
-    assert [each["metadata"]["name"].removeprefix("gpu-warpmeter-") for each in order] == ["setup", "topics", "migrate"]
+    named = [(each["kind"], each["metadata"]["name"].removeprefix("gpu-warpmeter-")) for each in order]
+    assert set(named[:2]) == {("ConfigMap", "setup"), ("NetworkPolicy", "setup")}, "what the jobs need to run at all"
+    assert named[2:] == [("Job", "topics"), ("Job", "migrate")]
+    weights = [int(each["metadata"]["annotations"]["helm.sh/hook-weight"]) for each in order]
+    assert weights[1] < weights[2] < weights[3]
     for each in hooks:
         assert each["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
 
@@ -302,6 +306,7 @@ def test_topics_and_tables_come_before_anything_else(objects: dict[str, Objects]
         (("--set", "agent.sources.jobs.enabled=false,agent.sources.kineto.enabled=false"), "set agent.spool.hostPath"),
         (("--set", "agent.secretSettings.STORE_DSN=x"), "does not match pattern"),
         (("--set", f"agent.sources.kineto.socketDir=/{'x' * 54}"), "maxLength"),
+        (("--set-string", "settings=not toml ["), "settings is no TOML, as warpmeter.toml has to be: toml: line 1"),
     ],
 )
 def test_values_that_cannot_be_meant_are_refused_with_the_reason(words: tuple[str, ...], said: str) -> None:
@@ -309,6 +314,28 @@ def test_values_that_cannot_be_meant_are_refused_with_the_reason(words: tuple[st
     done = helm("template", "gpu", CHART, "--kube-version", KUBERNETES, "-f", file, *words)
     assert done.returncode != 0
     assert said in done.stderr
+
+
+SASL: Final = """
+kafka.options = {"security.protocol" = "sasl_ssl", "sasl.mechanism" = "%s", "sasl.username" = "warpmeter"}
+"""
+PASSWORD: Final = "WARPMETER_KAFKA__OPTIONS__SASL.PASSWORD"
+
+
+@pytest.mark.parametrize("without", ["setup", "agent", "ingest", "scheduler", "web"])
+def test_a_part_without_a_password_is_refused_where_kafka_asks_for_one(without: str, tmp_path: Path) -> None:
+    values: dict[str, Any] = {"settings": SASL % "SCRAM-SHA-512"}
+    for part in ("setup", "agent", "ingest", "scheduler", "web"):
+        values[part] = {"secretSettings": {} if part == without else {PASSWORD: "kafka-password"}}
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
+    line = ("template", "gpu", CHART, "--kube-version", KUBERNETES, "-f", CHART / "ci" / "plain.yaml")
+    done = helm(*line, "-f", tmp_path / "values.yaml")
+    assert f"{without} has no password, and settings say SCRAM-SHA-512: add {PASSWORD} to {without}." in done.stderr
+    assert done.returncode != 0
+    values["settings"] = SASL % "OAUTHBEARER"
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
+    done = helm(*line, "-f", tmp_path / "values.yaml")
+    assert done.returncode == 0, "what has no password needs none"
 
 
 def documented() -> str:
@@ -337,6 +364,39 @@ def test_the_values_of_the_page_are_taken(tmp_path: Path) -> None:
         text = rendered("plain", "-f", str(tmp_path / f"{number}.yaml"))
         for _, pod, _ in pods(objects := [each for each in yaml.safe_load_all(text) if each]):
             settings(objects, pod, tmp_path)
+
+
+def test_the_logins_of_the_page_are_one_for_each_part_and_in_its_secrets(tmp_path: Path) -> None:
+    (block,) = [one for one in re.findall(r"```yaml\n(.*?)```", documented(), re.DOTALL) if "SASL_SSL" in one]
+    (tmp_path / "values.yaml").write_text(block)
+    objects = [each for each in yaml.safe_load_all(rendered("plain", "-f", str(tmp_path / "values.yaml"))) if each]
+    made: dict[str, set[str]] = {}
+    for name, words in re.findall(r"create secret generic (\S+)((?:.*\\\n)*.*)", documented()):
+        made[name] = set(
+            re.findall(r"--from-literal=([\w-]+)=", words)
+        )  # the later Secret is in the earlier one's place
+    logins = {}
+    for part, pod, _ in pods(objects):
+        volumes = {volume["name"]: volume for volume in pod["volumes"]}
+        keys = {item["key"] for item in volumes["secrets"]["secret"]["items"]}
+        assert keys <= made[volumes["secrets"]["secret"]["secretName"]], part
+        given = {name: value.rpartition("/")[2] for name, value in environment(pod["containers"][0]).items()}
+        user, dsn = (
+            given.get(f"WARPMETER_{each}_FILE", "") for each in ("KAFKA__OPTIONS__SASL.USERNAME", "STORE__DSN")
+        )
+        logins[part] = (user, given[f"{PASSWORD}_FILE"], dsn)
+        assert settings(objects, pod, tmp_path).kafka.options["security.protocol"] == "SASL_SSL"
+    servers = {
+        part: (f"{part}-user", f"{part}-password", f"{part}-dsn") for part in ("setup", "ingest", "scheduler", "web")
+    }
+    assert logins == {"agent": ("", "kafka-password", ""), **servers}
+
+
+def test_the_rights_of_the_page_are_of_every_part() -> None:
+    (line,) = re.findall(r"^warpmeter acls ((?:.*\\\n)*.*)--create", documented(), re.MULTILINE)
+    components = set(re.findall(r"--principal (\w+)=User:", line))
+    assert components == {"agent", "ingest", "scheduler", "web", "topics", "check"}
+    assert {"topics=User:setup", "check=User:setup"} <= set(line.split())
 
 
 def test_what_the_page_names_is_there() -> None:

@@ -33,7 +33,27 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- $keys | uniq | sortAlpha | toJson -}}
 {{- end }}
 
+{{/* Settings that are none would be told by every pod, after the install; and each part that logs in needs its password. */}}
+{{- define "warpmeter.settled" -}}
+{{- $settings := fromToml (.Values.settings | default "") -}}
+{{- with $settings.Error }}{{ fail (printf "settings is no TOML, as warpmeter.toml has to be: %s" .) }}{{ end -}}
+{{- $options := dict -}}
+{{- if and (kindIs "map" $settings.kafka) (kindIs "map" $settings.kafka.options) }}{{ $options = $settings.kafka.options }}{{ end -}}
+{{- $mechanism := get $options "sasl.mechanism" | default (get $options "sasl.mechanisms") | toString | upper -}}
+{{- $password := or (eq $mechanism "PLAIN") (hasPrefix "SCRAM-" $mechanism) -}}
+{{- if and $password (hasPrefix "SASL" (get $options "security.protocol" | toString | upper)) (not (hasKey $options "sasl.password")) }}
+{{- range $part := list "setup" "agent" "ingest" "scheduler" "web" }}
+{{- $values := index $.Values $part }}
+{{- $given := or (hasKey $values.secretSettings "WARPMETER_KAFKA__OPTIONS__SASL.PASSWORD") (hasKey $values.secretSettings "WARPMETER_KAFKA__OPTIONS") }}
+{{- if and $values.enabled (not $given) }}
+{{- fail (printf "%s has no password, and settings say %s: add WARPMETER_KAFKA__OPTIONS__SASL.PASSWORD to %s.secretSettings" $part $mechanism $part) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "warpmeter.needs" -}}
+{{- include "warpmeter.settled" . -}}
 {{- if not .Values.kafka.bootstrapServers }}{{ fail "kafka.bootstrapServers is empty: --set kafka.bootstrapServers=kafka-1:9092" }}{{ end -}}
 {{- range $part := list "setup" "agent" "ingest" "scheduler" "web" }}
 {{- $keys := include "warpmeter.keys" (dict "root" $ "part" $part) | fromJsonArray }}
