@@ -372,9 +372,7 @@ def test_the_logins_of_the_page_are_one_for_each_part_and_in_its_secrets(tmp_pat
     objects = [each for each in yaml.safe_load_all(rendered("plain", "-f", str(tmp_path / "values.yaml"))) if each]
     made: dict[str, set[str]] = {}
     for name, words in re.findall(r"create secret generic (\S+)((?:.*\\\n)*.*)", documented()):
-        made[name] = set(
-            re.findall(r"--from-literal=([\w-]+)=", words)
-        )  # the later Secret is in the earlier one's place
+        made[name] = set(re.findall(r"--from-literal=([\w-]+)=", words))  # the later is in place of the earlier
     logins = {}
     for part, pod, _ in pods(objects):
         volumes = {volume["name"]: volume for volume in pod["volumes"]}
