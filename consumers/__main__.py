@@ -157,6 +157,7 @@ def main() -> int:
         logger.error("cannot start", why=why)
         return EXIT_HALTED
     stop = Stop(GRACE_S + (READ_OUT_S if settings.ingest.read_out else 0))
+    selfmetrics.gauge("warpmeter_ingest_group").labels(settings.ingest.group).set(1)
     selfmetrics.serve(settings.metrics, "ingest")
     # Open batches hold a few hundred thousand live tuples: collections are rare, for they would walk them all.
     gc.set_threshold(100_000, 20, 100)

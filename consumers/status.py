@@ -296,7 +296,7 @@ class Consumer:
     """What an ingest process says of itself. `state` is for `since_s` seconds (None: ok, or for no time).
 
     failing: inserts fail and are tried again; slow: one step has waited for the store for longer than two seconds.
-    Rows, errors and losses are since its start.
+    Rows, errors and losses are since its start. `group`: the consumer group that it is in, '' where it does not tell.
     """
 
     state: Literal["ok", "failing", "slow"]
@@ -305,6 +305,7 @@ class Consumer:
     failed_inserts: int
     lost_messages: int
     held_bytes: int
+    group: str = ""
 
 
 def consumer(metrics: Metrics, port: int) -> Consumer | None:
@@ -320,8 +321,10 @@ def consumer(metrics: Metrics, port: int) -> Consumer | None:
 def said(text: str, now: float) -> Consumer:
     """A consumer's metrics, as Prometheus reads them, at Unix time `now`."""
     values: dict[str, float] = {}
+    group = ""
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
+            group = sample.labels["group"] if sample.name == "warpmeter_ingest_group" else group
             values[sample.name] = values.get(sample.name, 0.0) + sample.value
     failing = values.get("warpmeter_ingest_failing_since_timestamp_seconds", 0.0)
     busy = values.get("warpmeter_ingest_busy_since_timestamp_seconds", 0.0)
@@ -334,6 +337,7 @@ def said(text: str, now: float) -> Consumer:
         int(values.get("warpmeter_ingest_store_errors_total", 0)),
         int(values.get("warpmeter_ingest_lost_messages_total", 0)),
         int(values.get("warpmeter_ingest_open_bytes", 0)),
+        group,
     )
 
 

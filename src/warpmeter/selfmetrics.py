@@ -64,6 +64,7 @@ _TABLE: Final = (
     Own("warpmeter_kineto_processes", "gauge", "PyTorch processes that can be traced"),
     Own("warpmeter_kineto_rpc_total", "counter", "requests to dynolog's port, by outcome", ("outcome",)),
     Own("warpmeter_captures_total", "counter", "captures of processes that ended, by how", ("state", "reason")),
+    Own("warpmeter_ingest_group", "gauge", "1, labelled with the consumer group that it is in", ("group",)),
     Own("warpmeter_ingest_rows_total", "counter", "rows inserted", ("table",)),
     Own("warpmeter_ingest_bytes_total", "counter", "bytes inserted, as they came", ("table",)),
     Own("warpmeter_ingest_spans_total", "counter", "spans inserted", ("table",)),

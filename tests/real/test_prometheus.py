@@ -70,7 +70,10 @@ def test_metrics_and_labels_that_are_asked_for_are_in_the_table(expr: str) -> No
 
 def test_every_metric_is_on_the_dashboard_or_in_an_alert() -> None:
     own = {found.name for name in NAMES if (found := _own(name))}
-    beside = {"warpmeter_kineto_datagrams_total", "warpmeter_kineto_rpc_total", "warpmeter_output_values_total"}
+    beside = {
+        "warpmeter_kineto_datagrams_total", "warpmeter_kineto_rpc_total", "warpmeter_output_values_total",
+        "warpmeter_ingest_group",
+    }  # fmt: skip
     assert set(selfmetrics.TABLE) - own == beside
 
 

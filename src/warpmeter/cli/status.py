@@ -45,9 +45,9 @@ class Part:
 class Report:
     """All of it; `problems` is what does not answer, or does not run, in words.
 
-    `ingest` is what the one consumer behind this host's metrics port says of itself, None when none answers; `members`
-    are all consumers of the group, as the broker knows them; `pending` are the spans that are declared and not known to
-    have landed; `lag` has a row a partition.
+    `ingest` is what the one consumer behind this host's metrics port says of itself, None when none of this group
+    answers; `stranger` is one of another group there; `members` are all consumers of the group, as the broker knows
+    them; `pending` are the spans that are declared and not known to have landed; `lag` has a row a partition.
     """
 
     parts: Sequence[Part]
@@ -59,6 +59,7 @@ class Report:
     errors: Sequence[Mapping[str, Any]]
     problems: Sequence[str]
     members: Sequence[Mapping[str, Any]] = ()
+    stranger: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -71,23 +72,26 @@ class _Bus:
     members: Sequence[Mapping[str, Any]] = ()
 
 
-def report(settings: Settings, data: Path) -> Report:
-    """Ask everything that can be asked, side by side; nothing here raises or waits for a part that does not answer."""
+def report(settings: Settings, data: Path, named: bool = False) -> Report:
+    """Ask everything that can be asked, side by side; nothing here raises or waits for a part that does not answer.
+
+    `named`: the folder was asked for, and is not only where an `up` would be; see `last_errors`.
+    """
     folder = Folder(data)
     running = folder.running()
     with ThreadPoolExecutor(3, "status") as pool:
         tables, on_bus = pool.submit(_tables, settings), pool.submit(_bus, settings)
-        consumer = pool.submit(_consumer, settings, running)
+        consumer = pool.submit(ingest_here, settings, running)
     freshness, unhealthy, problems = tables.result()
     problems += [why for why in on_bus.result().problems if not (problems and why.startswith("store: "))]
     problems += _room(folder) if running is not None else []
     if running is None and problems and common.nothing_named(settings):
         problems.append(f"no `warpmeter up` runs on {data}; name your Kafka and ClickHouse, or start it")
     parts = [_part(name, pid) for name, pid in (running.parts.items() if running else ())]
-    errors = _errors(folder, running)
-    found = on_bus.result()
+    errors = last_errors(folder, running, named)
+    found, (ingest, stranger) = on_bus.result(), consumer.result()
     return Report(
-        parts, consumer.result(), freshness, found.lag, found.pending, unhealthy, errors, problems, found.members
+        parts, ingest, freshness, found.lag, found.pending, unhealthy, errors, problems, found.members, stranger
     )
 
 
@@ -122,12 +126,17 @@ def _bus(settings: Settings) -> _Bus:
     return _Bus(lag, status.declared(entries), problems, [asdict(each) for each in members or ()])
 
 
-def _consumer(settings: Settings, running: Running | None) -> dict[str, Any] | None:
+def ingest_here(settings: Settings, running: Running | None) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """What the ingest behind this host's metrics port says of itself: as ours, or as that of another group, whose
+    metrics are there."""
     from warpmeter.consumers import status
 
     port = running.metrics_ports.get("ingest") if running else settings.metrics.ingest_port
     found = status.consumer(settings.metrics, port) if port else None
-    return None if found is None else {"at": f"{settings.metrics.listen}:{port}", **asdict(found)}
+    if found is None:
+        return None, None
+    row = {"at": f"{settings.metrics.listen}:{port}", **asdict(found)}
+    return (row, None) if running or found.group in ("", settings.ingest.group) else (None, row)
 
 
 def _part(name: str, pid: int) -> Part:
@@ -150,8 +159,10 @@ def _asked(settings: Settings, sql: str, problems: list[str]) -> list[dict[str, 
         return []
 
 
-def _errors(folder: Folder, running: Running | None) -> list[dict[str, Any]]:
-    """The last warnings and errors of each part since `up` was started."""
+def last_errors(folder: Folder, running: Running | None, named: bool) -> list[dict[str, Any]]:
+    """The last warnings and errors of each part since `up` was started; of one that has ended, where it is `named`."""
+    if running is None and not named:
+        return []
     since = datetime.fromtimestamp(running.started_at if running else 0.0, UTC).isoformat()
     return [
         {"part": path.stem, "at": entry["timestamp"], "said": logs.worded(entry)}
@@ -172,6 +183,7 @@ def show(found: Report, as_json: bool) -> None:
     _table("parts", ("part", "state", "pid", "memory", "CPU"), parts)
     for title, rows in (
         ("ingest here", [found.ingest] if found.ingest else []),
+        ("ingest of another group here", [found.stranger] if found.stranger else []),
         ("ingest everywhere", found.members),
         ("tables", found.freshness),
         ("lag", by_topic(found.lag, found.pending)),

@@ -15,13 +15,14 @@ def status(as_json: Json = False, bootstrap_servers: Bootstrap = None, store: Ds
 
     "ingest here" is the one process behind this host's metrics port (metrics.ingest_port), "ingest everywhere" the
     group as the broker knows it. state: ok; slow: one step has waited for the store for over two seconds, nothing
-    failed yet; failing: inserts fail and are tried again, nothing is lost.
+    failed yet; failing: inserts fail and are tried again, nothing is lost. Last errors are those of the `up` that runs,
+    or that ran on the folder that --data names.
     """
     from warpmeter.cli import status as reporting
 
     settings = common.settings(data, kafka={"bootstrap_servers": bootstrap_servers}, store={"dsn": store})
     common.refuse_elsewhere(settings)
-    found = reporting.report(settings, settings.engine.data)
+    found = reporting.report(settings, settings.engine.data, named=data is not None)
     reporting.show(found, as_json)
     raise typer.Exit(int(bool(found.problems) or any(part.state != "running" for part in found.parts)))
 
