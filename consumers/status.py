@@ -103,10 +103,10 @@ def standing(settings: Settings, problems: list[str]) -> tuple[list[Mapping[str,
     """The lag of each partition as rows, and the ledger's records; what could not be asked is added to `problems`."""
     topics = subscribed(settings)
     try:
-        admin = bus.admin(settings.kafka)
-        ids, partitions = described(admin, list(topics))
-        begins = offsets(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-        ends = offsets(admin, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        with bus.asking(settings.kafka) as admin:
+            ids, partitions = described(admin, list(topics))
+            begins = offsets(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+            ends = offsets(admin, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
     except KafkaException as error:
         problems.append(f"broker: {bus.said(error, settings.kafka, right=DESCRIBE)}")
         return [], {}
@@ -188,14 +188,14 @@ def _begins(settings: Settings, only: Collection[Partition] | None) -> Begins | 
     """One look, at all partitions or some."""
     topics = subscribed(settings)
     try:
-        ids, there = described(bus.admin(settings.kafka), list(topics))
-        before = Group(ids, records(settings))
-        landed = _landed(settings, topics, ids)
-        if isinstance(landed, str):
-            return landed
-        later, _ = described(bus.admin(settings.kafka), list(topics))
-        after = Group(later, records(settings))
-        running = _running(settings)
+        with bus.asking(settings.kafka) as admin:
+            ids, there = described(admin, list(topics))
+            before = Group(ids, records(settings))
+            landed = _landed(settings, topics, ids)
+            if isinstance(landed, str):
+                return landed
+            after = Group(described(admin, list(topics))[0], records(settings))
+            running = _running(settings)
     except (KafkaException, LedgerError) as error:
         return _said(error, settings)
     return Begins(*compared([each for each in there if only is None or each in only], before, landed, after), running)
@@ -387,7 +387,8 @@ def records(settings: Settings) -> Mapping[Partition, Entry]:
         stored = read_records(ledger_path(settings.ingest.ledger_dir, settings.ingest.group))
         return {where: decode(where, *record) for where, record in stored.items()}
     try:
-        _, partitions = described(bus.admin(settings.kafka), list(subscribed(settings)))
+        with bus.asking(settings.kafka) as admin:
+            _, partitions = described(admin, list(subscribed(settings)))
     except KafkaException as error:
         raise LedgerError(_said(error, settings)) from error
     with closing(bus.consumer(settings.kafka, settings.ingest.group, {"log_level": 0})) as asking:

@@ -68,9 +68,9 @@ def mine(kafka: Kafka, rights: Sequence[Right]) -> list[Right]:
     that are not there, nobody can tell.
     """
     try:
-        admin = bus.admin(kafka)
-        topics, groups = _asked(rights, admin.list_topics(timeout=TIMEOUT_S).topics)
-        given = bus.patiently(lambda: _given(admin, topics, groups))
+        with bus.asking(kafka) as admin:
+            topics, groups = _asked(rights, admin.list_topics(timeout=TIMEOUT_S).topics)
+            given = bus.patiently(lambda: _given(admin, topics, groups))
     except KafkaException as error:
         raise AclsError(bus.said(error, kafka)) from error
     return [right for right in rights if any(_withheld(right, where, of) for where, of in given.items())]

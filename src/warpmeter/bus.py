@@ -5,7 +5,8 @@ librdkafka's own options in `kafka.options` are passed through and win, so SASL 
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -73,9 +74,39 @@ def consumer(
     return Consumer(options(kafka, CONSUMER, {"group.id": group}, extra or {}) | own)
 
 
-def admin(kafka: Kafka) -> AdminClient:
+class Admin(AdminClient):
     """An admin client, which says what goes wrong by raising and logs nothing; KafkaException for refused options."""
-    return AdminClient(options(kafka, {"log_level": 0}))
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._complaints: list[KafkaError] = []
+        super().__init__(options(kafka, {"log_level": 0}), error_cb=self._complaints.append)
+
+    def complaint(self) -> str:
+        """What librdkafka said last of a broker; '' for nothing. A call itself only says that it was late."""
+        self.poll(0)
+        return complaint(self._complaints)
+
+
+def complaint(told: Sequence[KafkaError]) -> str:
+    """The last of them that says more than that no broker is there; '' for none."""
+    return next((each.str() for each in reversed(told) if each.code() != KafkaError._ALL_BROKERS_DOWN), "")
+
+
+def admin(kafka: Kafka) -> Admin:
+    """An admin client; KafkaException for refused options."""
+    return Admin(kafka)
+
+
+@contextmanager
+def asking(kafka: Kafka) -> Iterator[Admin]:
+    """An admin client; a KafkaException from within bears what librdkafka complained of meanwhile, for `said`."""
+    client = Admin(kafka)
+    try:
+        yield client
+    except KafkaException as error:
+        if told := client.complaint():
+            error.add_note(told)
+        raise
 
 
 class _Lines(logging.Handler):
@@ -154,18 +185,25 @@ def refusal(error: KafkaError, kafka: Kafka, right: str) -> str:
 def said(error: KafkaException, kafka: Kafka, complaint: str = "", right: str = "") -> str:
     """What a broker's error says to a person, with what to do.
 
-    `complaint` is what the client said meanwhile, `right` that which was made use of.
+    `complaint` is what the client said meanwhile (see `asking`), `right` that which was made use of.
     """
-    code = error.args[0].code()
+    code, complaint = error.args[0].code(), complaint or next(iter(getattr(error, "__notes__", ())), "")
     if code in FORBIDDEN:
         kind = next(name for name, value in vars(KafkaError).items() if value == code and name.endswith("_FAILED"))
         return forbidden(kafka, right or f"that it needs ({kind.removesuffix('_AUTHORIZATION_FAILED').lower()})")
     if code not in AWAY:
         return f"Kafka at {kafka.bootstrap_servers}: {error.args[0].str()}"
-    return (
-        f"cannot reach Kafka at {kafka.bootstrap_servers}{': ' + complaint if complaint else ''}; "
-        "is it up, and is kafka.bootstrap_servers (WARPMETER_KAFKA__BOOTSTRAP_SERVERS) right?"
-    )
+    told = f": {complaint}" if complaint else ""
+    return f"cannot reach Kafka at {kafka.bootstrap_servers}{told}; {_advice(complaint, kafka)}"
+
+
+def _advice(complaint: str, kafka: Kafka) -> str:
+    """What to do about a broker that is not reached, by what the client said of it."""
+    if any(each in complaint.lower() for each in ("authentication", "certificate", "ssl")):
+        return "see login, certificates and security.protocol in kafka.options"
+    asked = "is it up, and is kafka.bootstrap_servers (WARPMETER_KAFKA__BOOTSTRAP_SERVERS) right?"
+    # Of a broker that wants TLS, and cuts off who comes without, librdkafka says nothing but in its log.
+    return asked if complaint or secured(kafka) else f"{asked} Does it want TLS: security.protocol in kafka.options?"
 
 
 def is_forming(error: KafkaException) -> bool:

@@ -267,8 +267,7 @@ class _Reader:
         try:
             yield
         except KafkaException as error:
-            told = [each.str() for each in self._complaints if each.code() != KafkaError._ALL_BROKERS_DOWN]
-            why = bus.said(error, self._kafka, told[-1] if told else "", f"Read on topic {self._name}")
+            why = bus.said(error, self._kafka, bus.complaint(self._complaints), f"Read on topic {self._name}")
             raise TailError(f"cannot read {self._name}: {why}") from error
 
 

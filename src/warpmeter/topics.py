@@ -13,7 +13,6 @@ from typing import Any, Final, Literal
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
-    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -42,6 +41,10 @@ READ_AGAIN: Final = frozenset(
 
 class TopicsError(Exception):
     """The broker is away, or refuses; the message says which, and what to do."""
+
+
+class ForbiddenError(TopicsError):
+    """The broker answers, and this login may not."""
 
 
 @dataclass(frozen=True)
@@ -211,6 +214,11 @@ def copies(kafka: Kafka, topics: Iterable[Topic] | None = None, timeout_s: float
     return _Admin(kafka, timeout_s).copies([topic.name for topic in plan(kafka, topics)])
 
 
+def missing(kafka: Kafka, topics: Iterable[Topic] | None = None, timeout_s: float = TIMEOUT_S) -> list[str]:
+    """Names of those that are not there, or not shown to a login that may not describe them; raises TopicsError."""
+    return _Admin(kafka, timeout_s).missing([topic.name for topic in plan(kafka, topics)])
+
+
 def check(kafka: Kafka, topics: Iterable[Topic] | None = None, timeout_s: float = TIMEOUT_S) -> tuple[Difference, ...]:
     """What differs on the broker, changing nothing; raises TopicsError when it cannot be asked."""
     wanted = plan(kafka, topics)
@@ -293,10 +301,8 @@ class _Admin:
 
     def __init__(self, kafka: Kafka, timeout_s: float) -> None:
         self._kafka, self._timeout_s = kafka, timeout_s
-        self._complaints: list[KafkaError] = []
         try:
-            # librdkafka tells a refused login or a wrong certificate here; the call itself only "timed out".
-            self._client = AdminClient({**bus.options(kafka), "log_level": 0}, error_cb=self._complaints.append)
+            self._client = bus.admin(kafka)
         except KafkaException as error:
             raise TopicsError(f"kafka.options cannot be used: {_reason(error)}") from error
 
@@ -317,6 +323,14 @@ class _Admin:
             for name in there
             if name in config
         }
+
+    def missing(self, names: Sequence[str]) -> list[str]:
+        """Those of `names` that are not there, or are not shown to this login."""
+        try:
+            known = self._client.list_topics(timeout=min(CONNECT_S, self._timeout_s)).topics
+        except KafkaException as error:
+            raise self._explained(error, "read the list of topics") from error
+        return [name for name in names if name not in known]
 
     def copies(self, names: Sequence[str]) -> Copies:
         """Brokers, which of `names` have one copy, and which lack one that is in sync."""
@@ -386,17 +400,15 @@ class _Admin:
                     raise self._explained(error, f"{verb} {name}") from error
 
     def _explained(self, error: KafkaException, what: str) -> TopicsError:
-        self._client.poll(0)
         code, servers = error.args[0].code(), self._kafka.bootstrap_servers
         if code in _FORBIDDEN:
             who, prefix = bus.login(self._kafka), self._kafka.topic_prefix
-            return TopicsError(
+            return ForbiddenError(
                 f"the broker forbids {who} to {what}; grant Describe, DescribeConfigs, Create, Alter and AlterConfigs "
                 f"on topics {prefix}.* (`warpmeter acls` does it), or have an operator create them"
             )
         if code in bus.AWAY:
-            told = [each.str() for each in self._complaints if each.code() != KafkaError._ALL_BROKERS_DOWN]
-            return TopicsError(bus.said(error, self._kafka, told[-1] if told else ""))
+            return TopicsError(bus.said(error, self._kafka, self._client.complaint()))
         return TopicsError(f"cannot {what} at {servers}: {_reason(error)}")
 
 

@@ -48,20 +48,23 @@ def told(part: str, settings: Settings, folder: Path) -> dict[str, Any]:
 def test_each_part_is_told_what_it_lacks(tansu: Tansu, engine: EngineServer, topic_prefix: str, tmp_path: Path) -> None:
     settings = settings_for(tansu, engine, topic_prefix, tmp_path)
     before = told("ingest", settings, tmp_path)
-    assert before["topics"]["verdict"] == "warning"
+    assert before["topics"]["verdict"] == "failed", "a part that lacks its topics cannot work"
     assert before["topics"]["remedy"] == "warpmeter topics --create"
     make_topics(settings)
     after = told("ingest", settings, tmp_path)
     assert list(after) == [
-        "python", "clock", "disk", "broker", "topics", "clickhouse", "cluster", "tables", "ingest", "replays",
-        "rights ingest",
+        "python", "clock", "disk", "broker", "topics", "clickhouse", "cluster", "store disk", "tables", "ingest",
+        "replays", "rights ingest",
     ]  # fmt: skip
     assert {
-        name: each for name, each in after.items() if each["verdict"] != "ok" and name not in ("clock", "disk")
+        name: each
+        for name, each in after.items()
+        if each["verdict"] != "ok" and name not in ("clock", "disk", "store disk")
     } == {}
+    assert "MiB of" in after["store disk"]["seen"]
     away = told("store", replace(settings, store=Store(dsn="http://127.0.0.1:1")), tmp_path)
     assert {name: each["verdict"] for name, each in away.items()} == {
-        "clickhouse": "failed", "cluster": "ok", "tables": "failed", "replays": "failed",
+        "clickhouse": "failed", "cluster": "ok", "store disk": "failed", "tables": "failed", "replays": "failed",
     }  # fmt: skip
 
 

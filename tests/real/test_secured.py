@@ -434,5 +434,35 @@ def test_doctor_tells_the_rights_of_whoever_asks(secured: SecuredKafka) -> None:
     assert "Write on topic warpmeter.capture-requests" in other.seen
 
 
+def test_a_component_with_its_own_login_is_well_and_is_not_asked_what_it_may_not_read(secured: SecuredKafka) -> None:
+    for component in ("agent", "web", "people", "reader"):
+        settings = of(secured, component)
+        found = doctor.topic_table(settings, (component,))
+        assert found.verdict == "ok", found
+        assert found.seen.startswith("not asked: this login may not read the topics' settings; the "), found
+    assert doctor.topic_table(of(secured, "agent")).seen == "not asked: this login may not read the topics' settings"
+    with Taken(secured, "web", topic("capture-events", "Read")):
+        lacks = doctor.topic_table(of(secured, "web"), ("web",))
+        assert (lacks.verdict, lacks.seen) == ("failed", "warpmeter.capture-events: missing")
+
+
+def test_why_the_broker_is_not_reached_is_said_by_doctor_and_status(secured: SecuredKafka) -> None:
+    stranger = {**secured.scram("agent"), "sasl.password": "wrong"}
+    unknown = {name: value for name, value in secured.scram("agent").items() if name != "ssl.ca.location"}
+    for options, why in [
+        (stranger, "uthentication"),
+        (unknown, "certificate verify failed"),
+        ({"security.protocol": "plaintext"}, "Does it want TLS: security.protocol"),
+    ]:
+        settings = of(secured, "agent", options)
+        told: list[str] = []
+        status.standing(settings, told)
+        found = doctor.broker(settings)
+        for said in (found.seen, *told):
+            assert why in said
+        assert told
+        assert "warpmeter up" not in found.remedy
+
+
 def rows(client: Any, table: str) -> int:
     return int(client.query(f"SELECT count() FROM {table}").result_rows[0][0])

@@ -1,12 +1,13 @@
 """What `warpmeter doctor` says of a cluster's servers, by what they say of themselves."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from warpmeter.cli import doctor, servers
-from warpmeter.cli.servers import Cluster, Replica
+from warpmeter.cli.servers import Cluster, Disk, Replica
 from warpmeter.settings import Settings, Store
 
 WELL = Cluster(
@@ -75,7 +76,29 @@ def test_of_many_tables_some_are_named_and_the_others_counted() -> None:
 
 def test_each_part_is_told_what_matters_to_it_and_every_check_matters_to_one() -> None:
     assert set().union(*doctor.PARTS.values()) == set(doctor.CHECKS)
-    assert doctor.PARTS["agent"].isdisjoint({"clickhouse", "cluster", "tables", "ingest"}), "agents see no store"
+    assert doctor.PARTS["agent"].isdisjoint({"clickhouse", "cluster", "store disk", "tables", "ingest"}), (
+        "agents see no store"
+    )
+
+
+@pytest.mark.parametrize(
+    ("free", "verdict"), [(150, "ok"), (149, "warning"), (50, "warning"), (49, "failed"), (0, "failed")]
+)
+def test_the_fullest_disk_of_the_store_decides(free: int, verdict: str) -> None:
+    found = servers.room(
+        [Disk("ch-1", "default", 900 << 20, 1000 << 20), Disk("ch-2", "default", free << 20, 1000 << 20)]
+    )
+    assert found.verdict == verdict
+    assert found.seen.startswith(f"ch-2 default: {free} MiB of 1000 free")
+    assert bool(found.remedy) == (verdict != "ok")
+
+
+def test_a_part_is_told_of_the_folders_that_it_uses_and_of_no_other(tmp_path: Path) -> None:
+    of_agent = doctor.disk(replace(Settings(), agent=replace(Settings().agent, spool_dir=tmp_path)), ("agent",))
+    assert f"free at {tmp_path}" in of_agent.seen
+    assert doctor.disk(Settings(), ("ingest",)).seen.startswith("not asked")
+    ledger = replace(Settings(), ingest=replace(Settings().ingest, ledger_dir=tmp_path / "ledger"))
+    assert f"free at {tmp_path}" in doctor.disk(ledger, ("ingest",)).seen
 
 
 def test_without_a_cluster_there_is_nothing_to_ask() -> None:

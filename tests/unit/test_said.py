@@ -26,6 +26,20 @@ def test_a_broker_that_is_away_is_named_with_what_to_do_whatever_the_client_call
     assert bus.said(other, Kafka("k:1")) == "Kafka at k:1: no"
 
 
+@pytest.mark.parametrize(
+    ("complaint", "what"),
+    [
+        ("SASL authentication error: invalid credentials", "see login, certificates and security.protocol"),
+        ("SSL handshake failed: certificate verify failed", "see login, certificates and security.protocol"),
+        ("Connect failed: Connection refused", "is it up, and is kafka.bootstrap_servers"),
+    ],
+)
+def test_what_the_client_complains_of_is_said_with_what_to_do_about_that(complaint: str, what: str) -> None:
+    late = KafkaException(KafkaError(KafkaError._TRANSPORT, "Failed to get metadata"))
+    late.add_note(complaint)  # as `bus.asking` does
+    assert bus.said(late, Kafka("k:1")).startswith(f"cannot reach Kafka at k:1: {complaint}; {what}")
+
+
 @pytest.mark.parametrize("code", [KafkaError.NOT_COORDINATOR, KafkaError.NOT_LEADER_FOR_PARTITION])
 def test_a_coordinator_or_leader_that_is_being_found_is_asked_again(code: int) -> None:
     answers: list[KafkaException | int] = [KafkaException(KafkaError(code)), 5]

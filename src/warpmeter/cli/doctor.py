@@ -7,15 +7,18 @@ import shutil
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Final, Literal
 
 from confluent_kafka import KafkaException
 
 from warpmeter import acls, authorizer, bus, topics
 from warpmeter.acls import Component
-from warpmeter.settings import Settings, default_data
+from warpmeter.schemas.topics import TOPICS, Topic
+from warpmeter.settings import Kafka, Settings, Store, default_data
 
 Verdict = Literal["ok", "warning", "failed"]
 
@@ -25,8 +28,9 @@ LOW_DISK_BYTES: Final = 1 << 30
 STA_UNSYNC: Final = 0x0040
 PROBE_TIMEOUT_S: Final = 5.0
 LARGEST_PAGE: Final = 16 << 20
+HIDDEN: Final = ", by who may; a login is not shown topics that it may not describe"
 NO_KAFKA: Final = "not asked: agent.outputs has no kafka"
-OF_THE_STORE: Final = frozenset({"clickhouse", "cluster", "tables", "ingest", "replays", "scheduler"})
+OF_THE_STORE: Final = frozenset({"clickhouse", "cluster", "store disk", "tables", "ingest", "replays", "scheduler"})
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,12 @@ class Finding:
 Check = Callable[[Settings], Finding]
 
 
-def examine(settings: Settings, part: str = "") -> Iterator[Finding]:
-    """Run every check, or those of a `part` (`PARTS`); one that breaks is a finding of its own, never the end."""
-    for name, check in CHECKS.items():
-        if part and name not in PARTS[part]:
+def examine(settings: Settings, *parts: str) -> Iterator[Finding]:
+    """Run every check, or those of `parts` (`PARTS`, or components that run nowhere); one that breaks is a finding of
+    its own, never the end."""
+    wanted = frozenset().union(*(PARTS.get(part, _BUS) for part in parts))
+    for name, check in _checks(parts).items():
+        if parts and name not in wanted:
             continue
         if name in OF_THE_STORE and "kafka" not in settings.agent.outputs:
             yield Finding(name, "ok", f"{NO_KAFKA}, so nothing of this host goes to a store")
@@ -54,9 +60,14 @@ def examine(settings: Settings, part: str = "") -> Iterator[Finding]:
             yield check(settings)
         except Exception as error:  # noqa: BLE001 - the edge: whatever a check meets is what it found
             yield Finding(name, "failed", f"{type(error).__name__}: {error}", "report this: the check itself broke")
-    if part in ("", "agent"):
+    if not parts or "agent" in parts:
         yield from system(settings)
         yield from scrapes(settings)
+
+
+def _checks(parts: Sequence[str]) -> dict[str, Check]:
+    """All of them; those that judge only what a part needs are told which."""
+    return {**CHECKS, "disk": partial(disk, parts=parts), "topics": partial(topic_table, parts=parts)}
 
 
 def python(settings: Settings) -> Finding:
@@ -110,10 +121,26 @@ def clock(settings: Settings) -> Finding:
     )  # fmt: skip
 
 
-def disk(settings: Settings) -> Finding:
-    """Room for the spool and, where there is one, for the embedded engine."""
-    data = settings.engine.data
-    wanted = [settings.agent.spool_dir, *([data] if data.exists() or data != default_data() else [])]
+def _folders(settings: Settings, parts: Sequence[str]) -> list[Path]:
+    """Where these settings keep something on this host: the spool, the ledger, what the scheduler makes, an `up`."""
+    from warpmeter.up.folder import Folder
+
+    ledger, made, data = settings.ingest.ledger_dir, settings.scheduler.data, settings.engine.data
+    found = [settings.agent.spool_dir] if _runs("agent", parts) and "kafka" in settings.agent.outputs else []
+    found += [ledger] if _runs("ingest", parts) and ledger is not None else []
+    found += [made] if "scheduler" in parts or (not parts and made.exists()) else []
+    return found + ([data] if not parts and (data != default_data() or Folder(data).running() is not None) else [])
+
+
+def _runs(part: str, parts: Sequence[str]) -> bool:
+    return not parts or part in parts
+
+
+def disk(settings: Settings, parts: Sequence[str] = ()) -> Finding:
+    """Room in the folders that these settings use on this host; the store's own disks are another check."""
+    wanted = _folders(settings, parts)
+    if not wanted:
+        return Finding("disk", "ok", "not asked: these settings keep nothing in a folder of this host")
     found = {next(path for path in (folder, *folder.parents) if path.exists()) for folder in wanted}
     free = {folder: shutil.disk_usage(folder).free for folder in sorted(found)}
     seen = "; ".join(f"{size >> 20} MiB free at {folder}" for folder, size in free.items())
@@ -128,23 +155,42 @@ def broker(settings: Settings) -> Finding:
         return Finding("broker", "ok", NO_KAFKA)
     where = settings.kafka.bootstrap_servers
     try:
-        found = bus.admin(settings.kafka).list_topics(timeout=PROBE_TIMEOUT_S)
+        with bus.asking(settings.kafka) as admin:
+            found = admin.list_topics(timeout=PROBE_TIMEOUT_S)
     except KafkaException as error:
-        return Finding("broker", "failed", bus.said(error, settings.kafka), "`warpmeter up` brings one")
+        own = where == Kafka().bootstrap_servers
+        remedy = "`warpmeter up` brings one" if own else "mend that; every part says the same of it until then"
+        return Finding("broker", "failed", bus.said(error, settings.kafka), remedy)
     return Finding("broker", "ok", f"{where}: {len(found.brokers)} broker(s), {len(found.topics)} topics")
 
 
-def topic_table(settings: Settings) -> Finding:
-    """Whether the topics are there as they should be."""
+def _needed(settings: Settings, parts: Sequence[str]) -> list[Topic] | None:
+    """The topics that `parts` have to do with; None for all."""
+    rights = acls.needs(settings)
+    if not parts or any(part not in rights for part in parts):
+        return None
+    names = {right.name for each, held in rights.items() if each in parts for right in held if right.kind == "topic"}
+    return [topic for topic in TOPICS.values() if topic.full_name(settings.kafka.topic_prefix) in names] or None
+
+
+def topic_table(settings: Settings, parts: Sequence[str] = ()) -> Finding:
+    """Whether the topics, or those that `parts` need, are there as they should be."""
     if "kafka" not in settings.agent.outputs:
         return Finding("topics", "ok", NO_KAFKA)
+    wanted = _needed(settings, parts)
     try:
-        differences = topics.check(settings.kafka, timeout_s=PROBE_TIMEOUT_S)
-    except topics.TopicsError:
-        return Finding("topics", "failed", "the broker does not answer", "see broker")
+        differences = topics.check(settings.kafka, wanted, PROBE_TIMEOUT_S)
+    except topics.ForbiddenError:
+        return _unread(settings, wanted)
+    except topics.TopicsError as error:
+        return Finding("topics", "failed", str(error), "see broker")
     if differences:
-        return Finding("topics", "warning", "; ".join(str(each) for each in differences), "warpmeter topics --create")
-    copies = topics.copies(settings.kafka, timeout_s=PROBE_TIMEOUT_S)
+        gone = any(isinstance(each, topics.Missing) for each in differences)
+        return Finding(
+            "topics", "failed" if gone else "warning", "; ".join(str(each) for each in differences),
+            "warpmeter topics --create" + (HIDDEN if gone and bus.secured(settings.kafka) else ""),
+        )  # fmt: skip
+    copies = topics.copies(settings.kafka, wanted, PROBE_TIMEOUT_S)
     if copies.behind:
         return Finding("topics", "warning", str(copies), "start the broker that is away; wait for one that was started")
     if copies.risky:
@@ -152,8 +198,20 @@ def topic_table(settings: Settings) -> Finding:
     return Finding("topics", "ok", "all there, as configured" + (f"; {copies}" if str(copies) else ""))
 
 
+def _unread(settings: Settings, wanted: Sequence[Topic] | None) -> Finding:
+    """Of a login that may not read settings of topics: as far as it sees, whether those that it needs are there."""
+    seen = "not asked: this login may not read the topics' settings"
+    if wanted is None:
+        return Finding("topics", "ok", seen)
+    if missing := topics.missing(settings.kafka, wanted, PROBE_TIMEOUT_S):
+        return Finding("topics", "failed", f"{', '.join(missing)}: missing", "warpmeter topics --create" + HIDDEN)
+    return Finding("topics", "ok", f"{seen}; the {len(wanted)} that it needs are there")
+
+
 def rights(settings: Settings, component: Component) -> Finding:
     """Whether the login of these settings has the rights that a component needs on Kafka; it takes no others to ask."""
+    if component == "agent" and "kafka" not in settings.agent.outputs:
+        return Finding("rights agent", "ok", NO_KAFKA)
     name, who = f"rights {component}", bus.login(settings.kafka)
     try:
         lacks = authorizer.mine(settings.kafka, acls.needs(settings)[component])
@@ -178,8 +236,8 @@ def tables(settings: Settings) -> Finding:
             steps = migrate.plan(client, settings.store)
             new = not migrate.recorded(client, settings.store)
             left = migrate.half_done(client, settings.store)
-    except store.ClickHouseError:
-        return Finding("tables", "failed", "the store does not answer", "see clickhouse")
+    except store.ClickHouseError as error:
+        return unanswered("tables", error)
     except migrate.MigrationError as error:
         return Finding("tables", "failed", str(error), "ingest waits until then")
     if left is not None:
@@ -226,10 +284,9 @@ def clickhouse(settings: Settings) -> Finding:
         with store.connect(settings.store, database="default") as client:
             version, skew = client.query("SELECT version(), toFloat64(now64(3))").result_rows[0]
     except store.ClickHouseError as error:
-        return Finding(
-            "clickhouse", "failed", store.reason(error).splitlines()[0],
-            "`warpmeter up` and `warpmeter engine` bring one",
-        )  # fmt: skip
+        own = settings.store.dsn == Store().dsn
+        remedy = "`warpmeter up` and `warpmeter engine` bring one" if own else "mend that, or correct store.dsn"
+        return Finding("clickhouse", "failed", store.reason(error).splitlines()[0], remedy)
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_SERVER:
         return Finding("clickhouse", "failed", version, "upgrade to 25.8 or newer: inline schemas and their settings")
     return _skew("clickhouse", f"version {version}", skew)
@@ -252,8 +309,8 @@ def replays(settings: Settings) -> Finding:
     try:
         with store.connect(settings.store, database="default") as client:
             found = [each for each in Staging(client, settings.store).found() if each.stage != "loading"]
-    except store.ClickHouseError:
-        return Finding("replays", "failed", "the store does not answer", "see clickhouse")
+    except store.ClickHouseError as error:
+        return unanswered("replays", error)
     if not found:
         return Finding("replays", "ok", "none was interrupted")
     return Finding(
@@ -355,6 +412,20 @@ def cluster(settings: Settings) -> Finding:
     return servers.cluster(settings)
 
 
+def store_disk(settings: Settings) -> Finding:
+    """Of the store's disks."""
+    from warpmeter.cli import servers
+
+    return servers.disks(settings)
+
+
+def unanswered(name: str, error: Exception) -> Finding:
+    """Of a store that does not answer, or not to this user."""
+    from warpmeter.cli import servers
+
+    return servers.unanswered(name, error)
+
+
 def scheduler(settings: Settings) -> Finding:
     """Whether one runs."""
     from warpmeter.cli import servers
@@ -383,6 +454,7 @@ CHECKS: Final[dict[str, Check]] = {
     "topics": topic_table,
     "clickhouse": clickhouse,
     "cluster": cluster,
+    "store disk": store_disk,
     "tables": tables,
     "ingest": ingest,
     "replays": replays,
@@ -391,13 +463,15 @@ CHECKS: Final[dict[str, Check]] = {
 }
 _HOST: Final = frozenset({"python", "clock", "disk"})
 _BUS: Final = frozenset({"broker", "topics"})
-_STORE: Final = frozenset({"clickhouse", "cluster", "tables"})
+_STORE: Final = frozenset({"clickhouse", "cluster", "store disk", "tables"})
 PARTS: Final[dict[str, frozenset[str]]] = {
     "agent": _HOST | _BUS | {"kernel", "permissions", "nvml", "jobs", "prometheus", "otlp"},
     "ingest": _HOST | _BUS | _STORE | {"ingest", "replays"},
     "scheduler": _HOST | _BUS | _STORE | {"scheduler"},
     "web": _HOST | _BUS | _STORE | {"web"},
+    "replay": _BUS | _STORE | {"replays"},
+    "check": _BUS | _STORE | {"ingest", "replays", "scheduler"},
     "kafka": _BUS,
     "store": _STORE | {"replays"},
 }
-"""What matters where a part runs. Of the first four the rights that their login has on Kafka are asked as well."""
+"""What matters where a part runs. Of components among them the rights of their login on Kafka are asked as well."""

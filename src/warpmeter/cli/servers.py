@@ -18,6 +18,11 @@ AGENT_ALONE: Final = "not asked: only the agent is installed here, which does no
 LATE_S: Final = 60
 """So far behind a replica may be before anybody should look."""
 SHOWN: Final = 3
+LITTLE: Final = 0.15
+TOO_LITTLE: Final = 0.05
+"""Of a disk of the store, the share that is free."""
+ACCESS_DENIED: Final = 497
+DISKS: Final = "SELECT hostName(), name, free_space, total_space FROM {source} WHERE total_space > 0"
 REPLICAS: Final = """
 SELECT hostName() AS host, table, is_readonly, active_replicas, total_replicas, absolute_delay,
     if(is_readonly, zookeeper_exception, last_queue_update_exception) AS why
@@ -37,6 +42,20 @@ class Replica(NamedTuple):
     total: int
     delay_s: int
     why: str
+
+
+class Disk(NamedTuple):
+    """One disk of one server, as `system.disks` has it; bytes."""
+
+    host: str
+    name: str
+    free: int
+    total: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.host} {self.name}: {self.free >> 20} MiB of {self.total >> 20} free ({self.free / self.total:.0%})"
+        )
 
 
 @dataclass(frozen=True)
@@ -113,15 +132,53 @@ def _told(verdict: str, what: str, which: Sequence[Replica], remedy: str) -> Fin
     return Finding("cluster", "failed" if verdict == "failed" else "warning", seen, remedy)
 
 
+def disks(settings: Settings) -> Finding:
+    """Whether the disks of the store's servers have room, as they themselves see it."""
+    try:
+        from warpmeter import migrate, store
+    except ModuleNotFoundError:
+        return Finding("store disk", "ok", AGENT_ALONE)
+    name = settings.store.cluster
+    source = f"clusterAllReplicas({migrate.identifier(name)}, system.disks)" if name else "system.disks"
+    try:
+        with store.connect(settings.store, database="default") as client:
+            found = [Disk(*row) for row in client.query(DISKS.format(source=source)).result_rows]
+    except store.ClickHouseError as error:
+        return unanswered("store disk", error)
+    return room(found)
+
+
+def room(disks: Sequence[Disk]) -> Finding:
+    """What that means: the fullest disk decides."""
+    if not disks:
+        return Finding("store disk", "ok", "not asked: the store tells of no disk")
+    fullest = sorted(disks, key=lambda each: each.free / each.total)
+    seen = "; ".join(map(str, fullest[:SHOWN])) + (f"; {len(fullest) - SHOWN} more" if len(fullest) > SHOWN else "")
+    share = fullest[0].free / fullest[0].total
+    if share >= LITTLE:
+        return Finding("store disk", "ok", seen)
+    remedy = "make room, or shorten store.raw_ttl_days and run `warpmeter migrate`: on a full disk inserts wait"
+    return Finding("store disk", "failed" if share < TOO_LITTLE else "warning", seen, remedy)
+
+
+def unanswered(name: str, error: Exception) -> Finding:
+    """A check that the store did not answer, or not to this user."""
+    from warpmeter import store
+
+    if store.code(error) == ACCESS_DENIED:
+        return Finding(name, "ok", "not asked: this user of the store may not read that")
+    return Finding(name, "failed", store.reason(error).splitlines()[0], "see clickhouse")
+
+
 def scheduler(settings: Settings) -> Finding:
     """Whether a scheduler is in the group that elects one."""
     name = settings.scheduler.group
     if settings.ingest.ledger_dir is not None:
         return Finding("scheduler", "ok", "not asked: the embedded broker does not tell who is in a group")
     try:
-        admin = bus.admin(settings.kafka)
-        (asked,) = admin.describe_consumer_groups([name], request_timeout=PROBE_TIMEOUT_S).values()
-        members = bus.patiently(lambda: asked.result(), PROBE_TIMEOUT_S).members
+        with bus.asking(settings.kafka) as admin:
+            (asked,) = admin.describe_consumer_groups([name], request_timeout=PROBE_TIMEOUT_S).values()
+            members = bus.patiently(lambda: asked.result(), PROBE_TIMEOUT_S).members
     except KafkaException as error:
         if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
             why = bus.said(error, settings.kafka, right=f"Describe on group {name}")

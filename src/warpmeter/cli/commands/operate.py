@@ -60,7 +60,9 @@ def doctor(
     ] = None,
     rights: Annotated[
         list[str] | None,
-        typer.Option(help="Also: has this login that component's rights on Kafka? Repeatable.", metavar="COMPONENT"),
+        typer.Option(
+            help="What matters to it, and has this login its rights on Kafka? Repeatable.", metavar="COMPONENT"
+        ),
     ] = None,
     part: Annotated[
         str,
@@ -77,7 +79,8 @@ def doctor(
 
     With --for ingest, on its host and with its settings: only what ingest needs, and its login's rights on Kafka.
 
-    With --rights agent: whether the login of these settings may do on Kafka what an agent does (`warpmeter acls`).
+    With --rights agent: the same of any component that `warpmeter acls` knows; what its login may not read, and need
+    not, is not asked.
 
     With --pid: what the agent sees of one process: its ancestors as completed, the process tree id that they make, the
     expression and the part that it matched, the schedulers' variables in its environment (no others are read), the job;
@@ -96,8 +99,8 @@ def doctor(
         from warpmeter.cli import explaining
 
         raise typer.Exit(explaining.run(settings.agent, common.socket_folder(settings), pid, as_json))
-    held = {*(rights or ()), part}
-    findings = [*examine(settings, part), *(rights_of(settings, each) for each in MEANINGS if each in held)]
+    held = list(dict.fromkeys([*([part] if part else []), *(rights or ())]))
+    findings = [*examine(settings, *held), *(rights_of(settings, each) for each in MEANINGS if each in held)]
     if as_json:
         common.print_json(findings)
     else:
