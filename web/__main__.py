@@ -5,20 +5,25 @@ Exit codes: 0 after a stop that was asked for, 78 when somebody must act; anythi
 
 import os
 import sys
+import threading
 from typing import Final
 
-from warpmeter import launch, log, selfmetrics
+from confluent_kafka import KafkaException
+
+from warpmeter import bus, launch, log, selfmetrics
 from warpmeter.settings import Settings
 from warpmeter.web.security.identity import TokenError
 from warpmeter.web.serving import serve
 
 EXIT_MUST_ACT: Final = 78
+LOGIN_S: Final = 10.0
 
 
 def run(settings: Settings) -> int:
     """Serve until a signal; the exit code."""
     logger = log.setup(settings.log, "web")
     selfmetrics.serve(settings.metrics, "web")
+    threading.Thread(target=_try_login, args=(settings,), name="login", daemon=True).start()
     try:
         serve(settings)
     except (OSError, TokenError) as error:
@@ -26,6 +31,16 @@ def run(settings: Settings) -> int:
         return EXIT_MUST_ACT
     logger.info("stopped")
     return 0
+
+
+def _try_login(settings: Settings) -> None:
+    """Go to Kafka once: of a wrong password nothing would be said until somebody asks for something."""
+    try:
+        with bus.asking(settings.kafka) as admin:
+            admin.list_topics(timeout=LOGIN_S)
+    except KafkaException as error:
+        if bus.turned_away(error):
+            log.get("web").error("Kafka lets nobody in by this login", why=bus.said(error, settings.kafka))
 
 
 def main() -> int:

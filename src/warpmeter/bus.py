@@ -197,9 +197,18 @@ def said(error: KafkaException, kafka: Kafka, complaint: str = "", right: str = 
     return f"cannot reach Kafka at {kafka.bootstrap_servers}{told}; {_advice(complaint, kafka)}"
 
 
+def turned_away(error: KafkaException) -> bool:
+    """Whether the broker is there, as `asking` heard, and login or certificates were not taken, by it or by us."""
+    return _of_login(next(iter(getattr(error, "__notes__", ())), ""))
+
+
+def _of_login(complaint: str) -> bool:
+    return any(each in complaint.lower() for each in ("authentication", "certificate", "ssl"))
+
+
 def _advice(complaint: str, kafka: Kafka) -> str:
     """What to do about a broker that is not reached, by what the client said of it."""
-    if any(each in complaint.lower() for each in ("authentication", "certificate", "ssl")):
+    if _of_login(complaint):
         return "see login, certificates and security.protocol in kafka.options"
     asked = "is it up, and is kafka.bootstrap_servers (WARPMETER_KAFKA__BOOTSTRAP_SERVERS) right?"
     # Of a broker that wants TLS, and cuts off who comes without, librdkafka says nothing but in its log.

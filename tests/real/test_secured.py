@@ -447,7 +447,7 @@ def test_a_component_with_its_own_login_is_well_and_is_not_asked_what_it_may_not
 
 
 def test_why_the_broker_is_not_reached_is_said_by_doctor_and_status(secured: SecuredKafka) -> None:
-    stranger = {**secured.scram("agent"), "sasl.password": "wrong"}
+    stranger = secured.scram("agent", "wrong")
     unknown = {name: value for name, value in secured.scram("agent").items() if name != "ssl.ca.location"}
     for options, why in [
         (stranger, "uthentication"),
@@ -462,6 +462,17 @@ def test_why_the_broker_is_not_reached_is_said_by_doctor_and_status(secured: Sec
             assert why in said
         assert told
         assert "warpmeter up" not in found.remedy
+
+
+def test_the_page_says_at_its_start_that_the_broker_does_not_take_its_password(
+    secured: SecuredKafka, tmp_path: Path
+) -> None:
+    wrong = of(secured, "web", secured.scram("web", "wrong"))
+    with closing(WebProcess(tmp_path, settings=replace(wrong, store=AWAY))) as page:
+        until(lambda: "Kafka lets nobody in by this login" in page.log.read_text(), "it to say it")
+        (said,) = [line for line in page.said if line["event"] == "Kafka lets nobody in by this login"]
+        assert "uthentication" in said["why"]
+        page.ready()
 
 
 def rows(client: Any, table: str) -> int:
