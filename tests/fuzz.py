@@ -86,9 +86,12 @@ def selected(client: Client, table: str, fields: Sequence[FieldDescriptor]) -> l
     return sorted(tuple(map(str, row)) for row in client.query(f"SELECT {asked} FROM {table}").result_rows)
 
 
+TIMES = frozenset({"ts", "traced_from", "traced_until", "period_start", "period_end"})
+
+
 def is_time(field: FieldDescriptor) -> bool:
     """A number of seconds since the epoch, in a column of milliseconds."""
-    return field.name in ("ts", "traced_from", "traced_until", "period_start", "period_end") or field.name.endswith("_at")
+    return field.name in TIMES or field.name.endswith("_at")
 
 
 def _expression(field: FieldDescriptor) -> str:
