@@ -82,6 +82,10 @@ class Machine:
         """What fires; `quiet`: also what is silenced or taken care of."""
         return [alert for alert in self.open() if alert.state == "firing" and (quiet or not alert.quiet)]
 
+    def marks(self, rule: str) -> AbstractSet[str]:
+        """The fingerprints of a rule's alerts that go on."""
+        return self._open.get(rule, {}).keys()
+
     # What was known before.
 
     def recall(self, alerts: Iterable[Alert]) -> None:

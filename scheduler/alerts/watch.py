@@ -31,6 +31,7 @@ OWN: Final = (NotSupportedError, ProgrammingError, DataError, InternalError)
 """Errors of the client's own, as of a type that it cannot read: of that rule, though they have no code."""
 STORE_AWAY: Final = "store-away"
 BROKEN: Final = "rule-broken"
+HOW: Final = "is evaluated in part", "cannot be evaluated"
 BUS: Final = (KafkaException, RegistryError, ReadingError, BufferError)
 
 
@@ -48,10 +49,13 @@ class Ports:
 
 @dataclass
 class _Asked:
-    """Of one rule, when it was asked last and what went wrong with it, '' when nothing did."""
+    """Of one rule, when it was asked last, what went wrong with it, and what of its answer was left out or cut: ''
+    where nothing was.
+    """
 
     at: float = float("-inf")
     why: str = ""
+    partly: str = ""
 
 
 def turn(rule: Rule, limits: Alerts) -> int:
@@ -178,7 +182,7 @@ class Watch:
         """Ask one; what goes wrong with it is its own, unless the store is away."""
         began, asked = self._ports.monotonic(), self._asked[rule.name]
         try:
-            found = self._ports.ask(rule, now)
+            answer = self._ports.ask(rule, now)
         except ClickHouseError as error:
             if code(error) in NOBODYS and not isinstance(error, OWN):
                 self._away = cause(error)
@@ -190,12 +194,15 @@ class Watch:
             return self._broken(rule, asked, now, repr(error))
         if asked.why:
             self._log.info("evaluated again", rule=rule.name)
-        asked.at, asked.why = self._due_from(rule, asked, now), ""
-        self._machine.evaluated(rule, found, now)
+        taken = answer.within(rule.name, self._machine.marks(rule.name))
+        if taken.why and not asked.partly:
+            self._log.warning("a rule is evaluated in part", rule=rule.name, why=taken.why)
+        asked.at, asked.why, asked.partly = self._due_from(rule, asked, now), "", taken.why
+        self._machine.evaluated(rule, taken.subjects, now, taken.unknown)
         selfmetrics.histogram("warpmeter_alerts_rule_seconds").labels(rule.name).observe(
             self._ports.monotonic() - began
         )
-        return found
+        return taken.subjects
 
     def _due_from(self, rule: Rule, asked: _Asked, now: float) -> float:
         """When it counts as asked. After the first time, rules that are not asked each time take turns, so that no
@@ -207,7 +214,7 @@ class Watch:
     def _broken(self, rule: Rule, asked: _Asked, now: float, why: str) -> Sequence[Subject]:
         if why != asked.why:
             self._log.warning("a rule cannot be evaluated: its alerts stand as they are", rule=rule.name, why=why)
-        asked.at, asked.why = now, why
+        asked.at, asked.why, asked.partly = now, why, ""
         selfmetrics.counter("warpmeter_alerts_rule_errors_total").labels(rule.name).inc()
         return ()
 
@@ -220,9 +227,9 @@ class Watch:
             self._machine.evaluated(away, [Subject({}, details={"why": self._away})] if self._away else [], now)
         if (broken := self._rules.get(BROKEN)) is not None and not self._away:
             found = [
-                Subject({"broken": name}, details={"why": asked.why})
+                Subject({"broken": name}, details={"how": HOW[bool(asked.why)], "why": asked.why or asked.partly})
                 for name, asked in self._asked.items()
-                if asked.why
+                if asked.why or asked.partly
             ]
             unasked = {
                 fingerprint(BROKEN, {"broken": name})

@@ -18,6 +18,7 @@ from warpmeter.alerts.configured import rules
 from warpmeter.alerts.rule import OWN, builtin
 from warpmeter.config import load
 from warpmeter.producers.gpu.xids import OF_APPLICATION
+from warpmeter.scheduler.alerts.asking import READ
 from warpmeter.settings import AlertRule, Alerts, Store
 from warpmeter.store import Client
 
@@ -288,6 +289,13 @@ def test_a_broken_rule_stops_itself_alone_and_is_told(
     if "mine" in names:
         (alert,) = (alert for alert in watched.watch.machine.open() if alert.rule == "mine")
         assert (alert.labels, alert.summary) == ({"team": "ops", "host": "well"}, "well 1")
+
+
+def test_a_rule_of_more_subjects_than_can_be_read_goes_on(tables: Client, store: Store, began: float) -> None:  # noqa: ARG001
+    sql = "SELECT number AS gpu, 1 AS value FROM numbers(200000) ORDER BY gpu"
+    watched = on_store(store, rules(Alerts(rules=(AlertRule("mine", sql=sql, summary="{gpu}"),))))
+    answer = watched.asked(next(rule for rule in watched.rules if rule.name == "mine"), began)
+    assert ([each.labels["gpu"] for each in answer.subjects], answer.whole) == ([str(n) for n in range(READ)], False)
 
 
 def test_the_rule_of_the_documentation_is_one(tables: Client, store: Store, tmp_path: Path) -> None:

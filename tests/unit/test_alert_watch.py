@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.alerted import Watched
 from warpmeter.alerts import Alert, Rule, RuleError, Word
 from warpmeter.alerts.rule import builtin
+from warpmeter.scheduler.alerts.asking import MOST, Answer
 from warpmeter.scheduler.alerts.machine import Machine, Subject, filled
 from warpmeter.scheduler.alerts.ports import Attached
 from warpmeter.scheduler.alerts.recalling import InMemory, Stored
@@ -35,17 +36,17 @@ def subject(gpu: str = "0", value: float | None = 90.0, starts: bool = True) -> 
 class Rules:
     """What each rule answers now; an error is raised."""
 
-    def __init__(self, **answers: Sequence[Subject] | Exception) -> None:
-        self.answers: dict[str, Sequence[Subject] | Exception] = dict(answers)
+    def __init__(self, **answers: Sequence[Subject] | Answer | Exception) -> None:
+        self.answers: dict[str, Sequence[Subject] | Answer | Exception] = dict(answers)
         self.asked: list[str] = []
 
-    def __call__(self, rule: Rule, now: float) -> Sequence[Subject]:  # noqa: ARG002
+    def __call__(self, rule: Rule, now: float) -> Answer:  # noqa: ARG002
         """As `asking.ask`."""
         self.asked.append(rule.name)
         found = self.answers.get(rule.name.replace("-", "_"), [])
         if isinstance(found, Exception):
             raise found
-        return found
+        return found if isinstance(found, Answer) else Answer(found)
 
 
 def watched(rules: Rules, *known: Rule, limits: Alerts = LIMITS) -> Watched:
@@ -289,6 +290,31 @@ def test_a_broken_rule_stops_itself_and_its_alerts_stand(error: Exception) -> No
     assert str(error).partition(" ")[0] in broken.summary
     rules.answers = {}
     assert "rule-broken" not in watch.at(T + 180).states()
+
+
+def test_of_more_subjects_than_can_have_alerts_those_keep_theirs_that_have_them() -> None:
+    rules = Rules(lost=[subject(str(gpu)) for gpu in range(MOST)])
+    watch = watched(rules, LOST, *OWN).at(T)
+    rules.answers["lost"] = [subject(str(gpu)) for gpu in range(-2, MOST - 1)]
+    watch.at(T + 60).at(T + 120)
+    ours = {alert.labels["gpu"] for alert in watch.watch.machine.open() if alert.rule == "lost"}
+    assert ours == {str(gpu) for gpu in range(-1, MOST - 1)} - {"-1"} | {"-2"}
+    (broken,) = (alert for alert in watch.watch.machine.open() if alert.rule == "rule-broken")
+    assert (broken.labels, broken.state) == ({"broken": "lost"}, "firing")
+    assert "in part: it has more than 10,000 subjects: 10,000 are taken, and 1 more have no alert" in broken.summary
+
+
+def test_of_what_was_not_read_nothing_is_over() -> None:
+    rules = Rules(lost=[subject("kept"), subject("here")])
+    watch = watched(rules, LOST, *OWN).at(T)
+    rules.answers["lost"] = Answer([subject("here"), subject("new")], whole=False)
+    watch.at(T + 60)
+    ours = {alert.labels["gpu"] for alert in watch.watch.machine.open() if alert.rule == "lost"}
+    assert ours == {"kept", "here", "new"}
+    rules.answers["lost"] = [subject("new")]
+    watch.at(T + 120)
+    assert watch.states() == {"lost": "firing"}
+    assert [alert.labels["gpu"] for alert in watch.watch.machine.open()] == ["new"]
 
 
 def test_a_rule_that_is_not_asked_yet_after_an_election_is_as_broken_as_it_was() -> None:

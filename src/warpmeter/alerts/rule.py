@@ -146,13 +146,16 @@ _TOLD: Final = (
     ),
     Rule(
         name="rule-broken",
-        meaning="A rule cannot be evaluated: the store refuses it, it takes too long, or it names no value.",
+        meaning=(
+            "A rule cannot be evaluated: the store refuses it, it takes too long, or it names no value. Or it is in "
+            "part: it has more than 10,000 subjects, or a label of more than 1000 characters."
+        ),
         severity="warning",
         sql="",
-        summary="Rule {broken} cannot be evaluated: {why}",
+        summary="Rule {broken} {how}: {why}",
         description=(
             "Correct the rule in [[alerts.rules]], or raise alerts.rule_s where it takes too long. Its alerts stand as "
-            "they are meanwhile."
+            "they are meanwhile. In part: look where so many subjects, or so long a name, come from."
         ),
         for_s=60.0,
         builtin=True,
