@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 
 from warpmeter.quantity import bare_name, quantity
 from warpmeter.schemas.metrics import Metric
+from warpmeter.terminal import printable_json
 
 
 def fields(row: Message) -> dict[str, Any]:
@@ -29,9 +30,9 @@ def _value(row: Message, field: Any) -> Any:
 def as_json(known: Mapping[str, Any]) -> str:
     """A line of JSON, which has no infinite numbers: as Protobuf's own they are "Infinity", "-Infinity" and "NaN"."""
     try:
-        return json.dumps(known, ensure_ascii=False, allow_nan=False)
+        return printable_json(json.dumps(known, ensure_ascii=False, allow_nan=False))
     except ValueError:
-        return json.dumps(_finite(known), ensure_ascii=False)
+        return printable_json(json.dumps(_finite(known), ensure_ascii=False))
 
 
 def _finite(value: Any) -> Any:

@@ -36,6 +36,7 @@ from warpmeter.schemas.metrics import of_topic
 from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.settings import Kafka
 from warpmeter.stopping import stopping
+from warpmeter.terminal import printable
 
 TIMEOUT_S: Final = 5.0
 NEWEST: Final = 10
@@ -280,18 +281,18 @@ _EMPTY: Final[tuple[object, ...]] = ("", [], {})
 def lines(seen: Seen, si: bool = False) -> Iterator[str]:
     """One line a row for people: time, host, then every field that is known, with its unit.
 
-    With `si` measured fields have their SI names and bare values, as in SQL.
+    With `si` measured fields have their SI names and bare values, as in SQL. Nothing in it steers a terminal.
     """
     if seen.problem:
         where = f"{seen.topic.name}[{seen.partition}]@{seen.offset}"
-        yield f"{_clock(seen.ts)} {seen.key or '-'} {where} {seen.problem}; {len(seen.value)} bytes"
+        yield printable(f"{_clock(seen.ts)} {seen.key or '-'} {where} {seen.problem}; {len(seen.value)} bytes", keep="")
     metrics = {metric.column: metric for metric in of_topic(seen.topic.name)}
     for row in seen.rows:
         values = _known(row)
         show = rows.without_unit if si else rows.with_unit
         told = ((name, value) for name, value in values.items() if name not in _FIRST and value not in _EMPTY)
         known = " ".join(show(metrics.get(name), name, value) for name, value in told)
-        yield f"{_clock(values.get('ts'))} {values.get('host', seen.key)} {known}"
+        yield printable(f"{_clock(values.get('ts'))} {values.get('host', seen.key)} {known}", keep="")
 
 
 def json_lines(seen: Seen, si: bool = False) -> Iterator[str]:

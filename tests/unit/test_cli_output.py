@@ -1,9 +1,12 @@
 """What commands print: whole names in any width, times that are read, `none` for nothing, what a letter may not be."""
 
+import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -12,13 +15,14 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from tests.tables import row
-from warpmeter import wire
-from warpmeter.cli import common, letters
+from warpmeter import tail, wire
+from warpmeter.cli import asking, common, letters
 from warpmeter.cli.app import app
 from warpmeter.cli.replaying import as_json, refuse_within_up
 from warpmeter.consumers.replay.compare import Hour, Standing
 from warpmeter.consumers.replay.letterbox import Content, Letter
 from warpmeter.consumers.replay.run import Outcome
+from warpmeter.schemas.generated.gpu_samples_pb2 import Envelope as Gpu
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.settings import Settings, Store
 from warpmeter.up.folder import Folder, Running
@@ -54,6 +58,38 @@ def test_no_name_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None
     printed = capsys.readouterr().out
     assert {"\x1b", "\x9b", "\r"}.isdisjoint(printed)
     assert all(part in printed for part in (r"a\x1b[2J\x9b1m\rb [bold]", "日本"))
+
+
+STEERS = "a\x1b]0;b\x07\x9b1m\x85\x7f\u202e日本"
+SPELLED = r"a\x1b]0;b\x07\x9b1m\x85\x7f\u202e日本"
+
+
+def test_no_name_in_a_table_of_the_stores_own_steers_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setattr(asking, "CHUNK", 1)  # a character comes in parts
+    assert asking._told(BytesIO(f"│ {STEERS}\t│\n".encode() + b"\x9b2J\xe6"))
+    assert capsysbinary.readouterr().out.decode() == f"│ {SPELLED}\t│\n" + r"\x9b2J\xe6"
+    assert not asking._told(BytesIO())
+
+
+def test_no_host_steers_the_terminal_of_who_looks_at_its_messages(capsys: pytest.CaptureFixture[str]) -> None:
+    host = f"{STEERS}\n2026"
+    given = Gpu.GpuSample(host=host, ts=0.0, gpu=1, job_ids=[STEERS], column_sources={STEERS: STEERS})
+    seen = tail.Seen(TOPICS["gpu-samples"], 0, 0, 0.0, host, b"", (given,), "")
+    for line in (*tail.lines(seen), *tail.lines(replace(seen, rows=(), problem="corrupt"))):
+        assert line.isprintable()
+        assert rf"{SPELLED}\n2026" in line
+    (line,) = tail.json_lines(seen)
+    assert line.isprintable()
+    assert json.loads(line)["row"]["host"] == json.loads(line)["key"] == host
+    common.print_json({"host": host})
+    printed = capsys.readouterr().out
+    assert printed.replace("\n", "").isprintable()
+    assert json.loads(printed) == {"host": host}
+    with pytest.raises(typer.Exit):
+        common.fail(STEERS)
+    assert SPELLED in capsys.readouterr().err.replace("\n", "")
 
 
 def test_nothing_is_none(capsys: pytest.CaptureFixture[str]) -> None:

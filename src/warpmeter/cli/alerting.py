@@ -23,6 +23,7 @@ from warpmeter.scheduler.alerts.outgoing import deliver
 from warpmeter.schemas.topics import TOPICS
 from warpmeter.sending import Refused, Sent, TryAgain
 from warpmeter.settings import Receiver, Scheduler, Settings
+from warpmeter.terminal import printable
 from warpmeter.up.folder import Folder
 
 if TYPE_CHECKING:
@@ -207,8 +208,8 @@ def _standing(memory: "Memory | None", name: str) -> dict[str, Any]:
 
 def _stands(each: Mapping[str, Any]) -> Text:
     if each["failing_since"]:
-        return Text(f"fails since {each['failing_since']}: {common.printable(each['why'])}", "red")
-    return Text(f"took it at {each['at']}", "green") if each["at"] else Text(each["why"])
+        return Text(f"fails since {each['failing_since']}: {printable(each['why'])}", "red")
+    return Text(f"took it at {each['at']}", "green") if each["at"] else Text(printable(each["why"]))
 
 
 def _whither(receiver: Receiver) -> str:

@@ -20,7 +20,7 @@ from warpmeter.analysis.report import Options
 from warpmeter.analysis.selection import Numbers, numbers
 from warpmeter.analysis.words import percent, size
 from warpmeter.cli import common, csvs, reporting
-from warpmeter.cli.reporting import lines
+from warpmeter.terminal import printable
 
 if TYPE_CHECKING:
     from warpmeter.loading import Target
@@ -209,7 +209,7 @@ def _show(wish: Wish, document: Document) -> None:
 
 def _tell(text: str) -> None:
     """A line on stderr: what files are called is neither markup nor steers a terminal."""
-    common.err.print(lines.printable(text), markup=False, highlight=False, soft_wrap=True)
+    common.err.print(printable(text, keep=""), markup=False, highlight=False, soft_wrap=True)
 
 
 def _print(wish: Wish, document: Document) -> None:

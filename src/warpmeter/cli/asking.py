@@ -3,7 +3,9 @@
 import re
 import shutil
 import sys
+from codecs import getincrementaldecoder
 from collections.abc import Mapping, Sequence
+from io import IOBase
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -12,6 +14,7 @@ from warpmeter import queries, store
 from warpmeter.cli.common import err, out, print_json, print_table
 from warpmeter.lexer import Lexeme, LexError, Token, lexemes
 from warpmeter.settings import Settings
+from warpmeter.terminal import printable
 
 CHUNK: Final = 1 << 20
 TEXT: Final = "PrettyCompactMonoBlock"
@@ -82,19 +85,35 @@ def run(settings: Settings, sql: str, chosen: str | None, values: Mapping[str, s
         return
     own = None if OWN_FORMAT.search(text) and chosen is None else chosen or TEXT
     with client.raw_stream(text, parameters=dict(values) or None, settings=_display(), fmt=own) as stream:
-        first = stream.read(CHUNK)
-        sys.stdout.buffer.write(first)
-        shutil.copyfileobj(stream, sys.stdout.buffer, CHUNK)
-    sys.stdout.buffer.flush()
-    if not first:
+        some = (_told if sys.stdout.isatty() else _copied)(stream)
+    if not some:
         err.print("no rows", highlight=False)
 
 
+def _copied(stream: IOBase) -> bool:
+    """To stdout as it is; whether there was anything."""
+    first = stream.read(CHUNK)
+    sys.stdout.buffer.write(first)
+    shutil.copyfileobj(stream, sys.stdout.buffer, CHUNK)
+    sys.stdout.buffer.flush()
+    return bool(first)
+
+
+def _told(stream: IOBase) -> bool:
+    """To a terminal, which no name in it steers; whether there was anything."""
+    text, some = getincrementaldecoder("utf-8")("backslashreplace"), False
+    while chunk := stream.read(CHUNK):
+        some = True
+        sys.stdout.buffer.write(printable(text.decode(chunk), keep="\n\t").encode())
+    sys.stdout.buffer.write(text.decode(b"", final=True).encode())
+    sys.stdout.buffer.flush()
+    return some
+
+
 def _display() -> dict[str, int]:
-    """Colours and a table as wide as the screen on a terminal; neither elsewhere."""
-    terminal = sys.stdout.isatty()
+    """No colours: they could not be told from those that a name asks for."""
     return {
-        "output_format_pretty_color": int(terminal),
+        "output_format_pretty_color": 0,
         "output_format_pretty_max_rows": 10_000,
         "output_format_pretty_row_numbers": 0,
     }

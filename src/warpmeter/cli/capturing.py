@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from warpmeter import rows, tail
@@ -25,6 +26,7 @@ from warpmeter.captures.wishes import Request
 from warpmeter.cli import common
 from warpmeter.cli.captured import COLUMNS, LIST, lines, listed
 from warpmeter.settings import Kafka, Scheduler, Settings, Traces
+from warpmeter.terminal import printable
 
 SCHEDULER_S: Final = 30.0
 """A scheduler that runs takes a request at once; one that has just died is followed by another within seconds."""
@@ -136,7 +138,7 @@ def _line(event: Event) -> str:
     who = " ".join(part for part in (event.host, f"pid {event.pid}" if event.HasField("pid") else "") if part)
     rank = f" rank {event.rank}" if event.HasField("rank") else ""
     said = f"{event.reason}: {event.why}" if event.reason else event.why or event.url
-    return common.printable(f"{common.said(event.ts)} {who}{rank} {event.state} {said}".replace("  ", " ").rstrip())
+    return printable(f"{common.said(event.ts)} {who}{rank} {event.state} {said}".replace("  ", " ").rstrip())
 
 
 def _table(progress: Progress) -> Table:
@@ -190,8 +192,8 @@ def print_one(progress: Progress) -> None:
     """Its ranks, what is odd, and how it stands."""
     common.print_table(progress.capture_id, COLUMNS, lines(progress))
     for why in progress.warnings.values():
-        common.err.print(f"[yellow]![/] {common.printable(why)}", highlight=False, soft_wrap=True)
-    common.err.print(common.printable(progress.summary()), markup=False, highlight=False, soft_wrap=True)
+        common.err.print(f"[yellow]![/] {escape(printable(why))}", highlight=False, soft_wrap=True)
+    common.err.print(printable(progress.summary()), markup=False, highlight=False, soft_wrap=True)
 
 
 def fetched(progress: Progress, traces: Traces, output: Path | None) -> bool:

@@ -3,12 +3,14 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from rich.markup import escape
 from rich.text import Text
 
 from warpmeter.cli import common
 from warpmeter.consumers.audit.counts import Compared
 from warpmeter.consumers.audit.run import Line, Report, audit
 from warpmeter.settings import Settings
+from warpmeter.terminal import printable
 
 COLUMNS = ("partition", "rows", "spans", "stored to", "end", "unread", "refused", "lost", "missing", "doubled")
 
@@ -28,7 +30,7 @@ def show(found: Report, as_json: bool) -> None:
     _earlier([line for line in found.partitions if not line.present])
     _table("counts by day", ("table", "against", "days", "adds up"), _counts(found.tables))
     for why in found.skipped:
-        common.err.print(f"[yellow]![/] not compared: {why}", highlight=False, soft_wrap=True)
+        common.err.print(f"[yellow]![/] not compared: {escape(printable(why))}", highlight=False, soft_wrap=True)
     if found.findings:
         rows = [(common.coloured("failed"), each.kind, each.where, each.seen, each.remedy) for each in found.findings]
         common.print_table("does not add up", ("", "what", "where", "seen", "what to do"), rows)

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from warpmeter import clock
 from warpmeter.settings import Agent, Kafka, Reports, Settings, Store
+from warpmeter.terminal import printable, printable_json
 from warpmeter.up.folder import EMBEDDED_TOPICS, Folder, Running, UpError
 
 PIPE: Final = 10_000
@@ -39,7 +40,7 @@ def choose(config_file: Path | None) -> None:
 def fail(message: str, code: int = 1) -> NoReturn:
     """End with one clear message on stderr."""
     err.print("[bold red]warpmeter:[/] ", end="")
-    err.print(message, markup=False, highlight=False, soft_wrap=True)
+    err.print(printable(message), markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(code)
 
 
@@ -188,8 +189,7 @@ def plain(value: Any) -> Any:
 
 def print_json(value: Any) -> None:
     """One JSON document on stdout."""
-    json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=False)
-    sys.stdout.write("\n")
+    sys.stdout.write(printable_json(json.dumps(plain(value), indent=2, ensure_ascii=False)) + "\n")
 
 
 COLOURS: Final = {"ok": "green", "warning": "yellow", "failed": "red", "running": "green", "stopped": "red"}
@@ -202,14 +202,9 @@ def coloured(state: str) -> Text:
 
 def cell(value: Any) -> Text:
     """As it is: what hosts and brokers say is never markup, and steers no terminal."""
-    return value if isinstance(value, Text) else Text("" if value is None else printable(str(value)))
-
-
-def printable(text: str) -> str:
-    """Text with what a terminal would obey spelled out: whoever starts a process names it."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in text)
+    if isinstance(value, Text):
+        return value if value.plain.isprintable() else Text(printable(value.plain), value.style)
+    return Text("" if value is None else printable(str(value)))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 from warpmeter import registry, wire
 from warpmeter.cli import common
 from warpmeter.schemas.topics import TOPICS
+from warpmeter.terminal import printable
 
 if TYPE_CHECKING:
     from warpmeter.consumers.replay.letterbox import Content, Letter
@@ -63,11 +64,11 @@ def show(found: Mapping[str, Any]) -> None:
     rows = found["rows"]
     for name, value in found.items():
         if name not in ("hex", "rows") and value not in ("", None, {}):
-            common.out.print(f"{name}: {value}", markup=False, highlight=False)
+            common.out.print(printable(f"{name}: {value}"), markup=False, highlight=False)
     for number, row in enumerate(rows[:ROWS], 1):
         common.out.print(f"row {number}:", markup=False, highlight=False)
         for name, value in row.items():
-            common.out.print(f"  {name}: {value}", markup=False, highlight=False)
+            common.out.print(printable(f"  {name}: {value}"), markup=False, highlight=False)
     if len(rows) > ROWS:
         common.out.print(f"and {len(rows) - ROWS} rows more; --json has all", highlight=False)
     for line in dump(bytes.fromhex(found["hex"])[:DUMPED]):

@@ -26,6 +26,7 @@ from warpmeter.sending import send as sent_to
 from warpmeter.sending.mail import attached
 from warpmeter.settings import ReportSchedule, Settings, Target
 from warpmeter.store import ClickHouseError
+from warpmeter.terminal import printable
 
 STORE_S: Final = 30
 HISTORY: Final = ("report", "target", "state", "last", "attempt", "title", "why")
@@ -165,7 +166,7 @@ def dry_run(settings: Settings, sending: Sending, as_json: bool) -> bool:
     if as_json:
         common.print_json(told)
         return True
-    common.out.print(message.text, markup=False, highlight=False)
+    common.out.print(printable(message.text), markup=False, highlight=False)
     common.print_table("files", ("name", "bytes"), [(file.name, len(file.data)) for file in message.files])
     rows = [(each.name, each.kind, _where(each), _along(each, message)) for each in sending.targets]
     common.print_table("would go to", ("target", "kind", "to", "with files"), rows)

@@ -13,6 +13,7 @@ from warpmeter.scheduler.reports import Asked, Period, Rendered, ReportError, re
 from warpmeter.scheduler.reports.columns import label, said
 from warpmeter.scheduler.reports.kinds import WEEK, Shown
 from warpmeter.settings import Store
+from warpmeter.terminal import printable
 
 ROWS: Final = 10
 """Rows of each table that a terminal shows."""
@@ -96,7 +97,7 @@ def _as_json(rendered: Rendered, folder: Path | None) -> dict[str, Any]:
 
 
 def _print(rendered: Rendered) -> None:
-    common.out.print(common.printable(rendered.text), markup=False, highlight=False, soft_wrap=True)
+    common.out.print(printable(rendered.text), markup=False, highlight=False, soft_wrap=True)
     for shown in rendered.shown:
         _table(shown)
     hint = "--out DIR writes the page, CSV and Parquet of every table, and the figures; --json has all rows."
@@ -116,10 +117,10 @@ def _table(shown: Shown) -> None:
 
 
 def _written(rendered: Rendered, folder: Path) -> None:
-    common.out.print(common.printable(rendered.summary), markup=False, highlight=False, soft_wrap=True)
+    common.out.print(printable(rendered.summary), markup=False, highlight=False, soft_wrap=True)
     for finding in rendered.findings:
         common.out.print(
-            f"- [{finding.severity}] {common.printable(finding.text)}", markup=False, highlight=False, soft_wrap=True
+            f"- [{finding.severity}] {printable(finding.text)}", markup=False, highlight=False, soft_wrap=True
         )
     page = folder / "report.html" if "report.html" in rendered.files else folder
     common.out.print(f"{len(rendered.files)} files: {page}", markup=False, highlight=False, soft_wrap=True)

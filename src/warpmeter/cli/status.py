@@ -9,9 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from rich.markup import escape
+
 from warpmeter import store
 from warpmeter.cli import common
 from warpmeter.settings import Settings
+from warpmeter.terminal import printable
 from warpmeter.up import logs
 from warpmeter.up.folder import Folder, Running
 
@@ -178,7 +181,7 @@ def show(found: Report, as_json: bool) -> None:
         common.print_json(found)
         return
     for problem in found.problems:
-        common.err.print(f"[yellow]![/] {problem}", highlight=False)
+        common.err.print(f"[yellow]![/] {escape(printable(problem))}", highlight=False)
     parts = [(p.name, common.coloured(p.state), p.pid, _mebibytes(p.rss_bytes), _seconds(p.cpu_s)) for p in found.parts]
     _table("parts", ("part", "state", "pid", "memory", "CPU"), parts)
     for title, rows in (

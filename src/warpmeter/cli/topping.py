@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 import typer
 from rich.cells import cell_len
 
-from warpmeter.cli.common import err, fail, out, print_json, printable
+from warpmeter.cli.common import err, fail, out, print_json
 from warpmeter.settings import Settings, unsendable
+from warpmeter.terminal import printable
 from warpmeter.top import units
 from warpmeter.top.asking import Head, Refresh, Start, Wish, refreshed
 from warpmeter.top.drawing import fitted, totals
@@ -111,7 +112,7 @@ def _document(refresh: Refresh, view: View) -> dict[str, Any]:
 
 def _table(refresh: Refresh, view: View) -> None:
     for group in totals(refresh):
-        out.print("".join(text for text, _ in group), markup=False, highlight=False, soft_wrap=True)
+        out.print(printable("".join(text for text, _ in group)), markup=False, highlight=False, soft_wrap=True)
     fleet = refresh.fleet
     shares = [(title, fleet.get(name)) for title, name in (("GPU util", "gpu_util"), ("SM active", "sm_active"))]
     said = [f"{title} {units.ratio(value)}" for title, value in shares if value is not None]

@@ -9,6 +9,7 @@ from rich.text import Text
 from warpmeter.analysis.findings import Evidence, Finding
 from warpmeter.analysis.words import duration, percent, size
 from warpmeter.cli import common
+from warpmeter.terminal import printable
 
 Rows = list[tuple[Any, ...]]
 """Cells as they are printed; None and empty ones are not known."""
@@ -27,14 +28,7 @@ TEXT_ROOM: Final = 24
 
 def line(text: str, style: str = "") -> None:
     """One line, whatever its length; nothing in it is markup."""
-    common.out.print(printable(text), style=style or None, markup=False, highlight=False, soft_wrap=True)
-
-
-def printable(text: str) -> str:
-    """The text with what would move or colour a terminal's cursor written out: names in traces are anybody's."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    common.out.print(printable(text, keep=""), style=style or None, markup=False, highlight=False, soft_wrap=True)
 
 
 def table(title: str, columns: Sequence[str], rows: Rows) -> None:
@@ -43,12 +37,12 @@ def table(title: str, columns: Sequence[str], rows: Rows) -> None:
     if not rows:
         return
     shown = _fitting(columns, rows, common.out.width)
-    made = Table(title=Text(printable(title)) if title else None, title_justify="left", title_style="bold")
+    made = Table(title=Text(printable(title, keep="")) if title else None, title_justify="left", title_style="bold")
     for place in shown:
         text = _is_text(columns[place], rows, place)
         made.add_column(columns[place], justify="left" if text else "right", no_wrap=not text, overflow="fold")
     for row in rows:
-        made.add_row(*(Text("" if row[place] is None else printable(str(row[place]))) for place in shown))
+        made.add_row(*(Text("" if row[place] is None else printable(str(row[place]), keep="")) for place in shown))
     common.out.print()
     common.out.print(made)
 
