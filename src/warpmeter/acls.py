@@ -141,7 +141,8 @@ class Rule:
 
     def __str__(self) -> str:
         some = "*" if self.pattern == "prefixed" else ""
-        return f"{self.principal} may {self.operation} on {self.kind} {self.name}{some}"
+        may, where = "may" if self.allows else "may not", "" if self.host == "*" else f" from {self.host}"
+        return f"{self.principal} {may} {self.operation} on {self.kind} {self.name}{some}{where}"
 
     def covers(self, right: Right, principal: str) -> bool:
         """Whether it speaks of that right, from wherever it is asked for."""
@@ -155,6 +156,8 @@ class Rule:
         )
 
     def _names(self, right: Right) -> bool:
+        if right.prefixed and not self.allows and self.name.startswith(right.name):
+            return True  # one of the names that are meant
         if self.pattern == "prefixed":
             return right.name.startswith(self.name)
         return self.name == "*" or (self.name == right.name and not right.prefixed)
@@ -168,6 +171,11 @@ def lacking(rights: Iterable[Right], principal: str, rules: Sequence[Rule]) -> l
         if not speaking or not all(speaking):
             out.append(right)
     return out
+
+
+def denial(right: Right, principal: str, rules: Iterable[Rule]) -> Rule | None:
+    """A rule that denies it, if there is one: no grant outweighs that."""
+    return next((rule for rule in rules if not rule.allows and rule.covers(right, principal)), None)
 
 
 def beyond(rights: Sequence[Right], principal: str, rules: Sequence[Rule]) -> list[Rule]:

@@ -1,6 +1,7 @@
 """Access rules on the broker: which there are, to grant what `acls` says, and what we ourselves may do."""
 
-from collections.abc import Collection, Iterable, Sequence
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
@@ -15,11 +16,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from warpmeter import bus
+from warpmeter import acls, bus
 from warpmeter.acls import Kind, Right, Rule
 from warpmeter.settings import Kafka
 
 TIMEOUT_S: Final = 15.0
+SEEN_EVERY_S: Final = 0.2
 ANY: Final[Any] = None
 """In a filter: of any name (the library's types do not know it)."""
 _ABSENT: Final = frozenset(
@@ -59,6 +61,22 @@ def create(kafka: Kafka, principal: str, rights: Iterable[Right]) -> None:
             future.result()
     except KafkaException as error:
         raise _explained(error, kafka, "Alter") from error
+
+
+def granted(kafka: Kafka, rights: Mapping[str, Iterable[Right]]) -> list[Rule]:
+    """Grant `rights` by principal; the broker's rules once it shows them: one that denies stands as before.
+
+    Raises AclsError.
+    """
+    for principal, each in rights.items():
+        create(kafka, principal, each)
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        rules = found(kafka)  # of any broker: they learn of it one after the other
+        lacks = [(right, who) for who, each in rights.items() for right in acls.lacking(each, who, rules)]
+        if all(acls.denial(right, who, rules) for right, who in lacks) or time.monotonic() > deadline:
+            return rules
+        time.sleep(SEEN_EVERY_S)
 
 
 def mine(kafka: Kafka, rights: Sequence[Right]) -> list[Right]:

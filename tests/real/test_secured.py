@@ -3,6 +3,7 @@
 TLS on all ports, SCRAM-SHA-512, OAUTHBEARER and client certificates, StandardAuthorizer, nobody anonymous.
 """
 
+import json
 import re
 import secrets
 import threading
@@ -16,7 +17,7 @@ from typing import Any, Final, cast
 
 import httpx
 import pytest
-from confluent_kafka.admin import AclBindingFilter
+from confluent_kafka.admin import AclBinding, AclBindingFilter, AclPermissionType
 
 from tests.brokers import KafkaMissingError
 from tests.brokers.secured import PASSWORD, SecuredKafka
@@ -31,7 +32,7 @@ from warpmeter import acls, authorizer, bus, log, tail, topics
 from warpmeter.acls import Component, Right
 from warpmeter.captures.asking import Asker, NotTakenError, request
 from warpmeter.captures.reading import Events, ReadingError
-from warpmeter.cli import doctor, servers
+from warpmeter.cli import acling, doctor, servers
 from warpmeter.consumers import __main__ as ingest
 from warpmeter.consumers import status
 from warpmeter.consumers.ledger import LedgerError
@@ -423,6 +424,30 @@ def test_who_may_not_look_at_rules_is_told_so_and_who_may_sees_nothing_missing_a
     for component, rights in acls.needs(of(secured, "root")).items():
         assert acls.lacking(rights, f"User:{component}", rules) == []
         assert acls.beyond(rights, f"User:{component}", rules) == []
+
+
+def test_what_a_rule_denies_is_not_said_to_be_granted(
+    secured: SecuredKafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, given = of(secured, "root"), topic("gpu-samples", "Write")
+    rule = authorizer.binding(given, "User:denied")
+    denied = AclBinding(
+        rule.restype, rule.name, rule.resource_pattern_type, rule.principal, rule.host, rule.operation,
+        AclPermissionType.DENY,
+    )  # fmt: skip
+    admin = bus.admin(root.kafka)  # held until it has answered
+    (made,) = admin.create_acls([denied]).values()
+    made.result()
+    until(lambda: [each for each in authorizer.found(root.kafka) if not each.allows], "the rule")
+    assert not acling.hold(root, {"agent": "User:denied"}, create=True, as_json=False)
+    said = capsys.readouterr()
+    assert "Write on topic warpmeter.host-samples" in said.out
+    assert str(given) not in said.out
+    assert f"agent: {given} is denied by a rule: User:denied may not {given}" in said.err
+    assert not acling.hold(root, {"agent": "User:denied"}, create=True, as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert (told["granted"], told["lacking"]) == ({"agent": []}, {"agent": [str(given)]})
+    assert told["denied"] == {"agent": {str(given): f"User:denied may not {given}"}}
 
 
 def test_doctor_tells_the_rights_of_whoever_asks(secured: SecuredKafka) -> None:

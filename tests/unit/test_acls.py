@@ -7,6 +7,7 @@ import pytest
 
 from warpmeter import acls, tail
 from warpmeter.acls import Right, Rule
+from warpmeter.authorizer import AclsError
 from warpmeter.captures import reading
 from warpmeter.cli import acling
 from warpmeter.consumers.replay import load
@@ -106,6 +107,28 @@ def test_who_may_write_may_describe_and_a_denial_of_writing_forbids_no_more_than
     denied = Rule("topic", "*", "literal", "User:a", "Write", allows=False)
     also = Rule("topic", "*", "literal", "User:a", "Describe")
     assert acls.lacking([describe, WRITE], "User:a", [also, GIVEN, denied]) == [WRITE]
+
+
+def test_a_denial_is_told_with_its_rule_and_of_one_name_denies_all_that_begin_so() -> None:
+    denied = Rule("topic", "warpmeter.gpu-samples", "literal", "User:*", "Write", allows=False, host="10.0.0.1")
+    assert acls.denial(WRITE, "User:a", [GIVEN, denied]) == denied
+    assert acls.denial(WRITE, "User:a", [GIVEN]) is None
+    assert str(denied) == "User:* may not Write on topic warpmeter.gpu-samples from 10.0.0.1"
+    create = Right("topic", "warpmeter.", "Create", prefixed=True)
+    one = Rule("topic", "warpmeter.alerts", "literal", "User:a", "Create", allows=False)
+    given = Rule("topic", "warpmeter.", "prefixed", "User:a", "Create")
+    assert acls.lacking([create], "User:a", [given]) == []
+    assert acls.lacking([create], "User:a", [given, one]) == [create]
+
+
+def test_everybody_is_no_principal_and_a_type_that_no_login_has_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    for who, why in (("User:*", "that is everybody"), ("User:", "COMPONENT=TYPE:NAME"), ("ann", "COMPONENT=TYPE:NAME")):
+        with pytest.raises(AclsError, match=why):
+            acling.principals([f"agent={who}"], Settings())
+    assert acling.principals(["agent=User:a", "web=Group:b"], Settings()) == {"agent": "User:a", "web": "Group:b"}
+    said = capsys.readouterr().err
+    assert "of type Group none is" in said
+    assert "User:a" not in said
 
 
 def test_what_is_granted_beyond_the_need_is_told() -> None:

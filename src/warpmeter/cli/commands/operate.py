@@ -152,7 +152,8 @@ def acls(
     """Which rights on Kafka's topics and groups each component needs; whether its principal has them.
 
     Without --principal: the table. With it: what lacks on the broker, exit status 1 where something does; --create
-    grants it. To look takes Describe on the cluster, to grant takes Alter, or a super user.
+    grants it, and looks again: what a rule denies still lacks. To look takes Describe on the cluster, to grant takes
+    Alter, or a super user.
 
     warpmeter acls --principal agent=User:agent --principal ingest=User:ingest --create
     """
