@@ -33,6 +33,7 @@ SEEN_EVERY_S: Final = 0.1
 REPLICAS: Final = 3
 """So many brokers can keep a message when one is away, and acknowledge one meanwhile."""
 UNLIMITED: Final = "-1"
+IN_SYNC: Final = "min.insync.replicas"
 READ_AGAIN: Final = frozenset(
     {"capture-requests", "capture-schedules", "capture-events", "alerts", "alert-words", "report-events"}
 )
@@ -107,14 +108,21 @@ class FewerPartitions:
 
 @dataclass(frozen=True)
 class FewerReplicas:
-    """Less replication than asked for; only the cluster's own reassignment can change that."""
+    """Less replication than asked for; only the cluster's own reassignment can change that.
+
+    `held_back`: so many copies in sync are asked for, which is more than there are: nothing could be written.
+    """
 
     topic: str
     has: int
     wants: int
+    held_back: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.topic}: {self.has} replicas, wants {self.wants}; use kafka-reassign-partitions"
+        said = f"{self.topic}: {self.has} replicas, wants {self.wants}; use kafka-reassign-partitions"
+        if self.held_back is None:
+            return said
+        return f"{said}, then min.insync.replicas = {self.held_back} can be set, and not before: none could be written"
 
 
 @dataclass(frozen=True)
@@ -158,12 +166,15 @@ def compare(wanted: Wanted, found: Found | None) -> list[Difference]:
     out: list[Difference] = []
     if found.partitions < wanted.partitions:
         out.append(FewerPartitions(wanted.name, found.partitions, wanted.partitions))
-    if found.replicas < wanted.replication_factor:
-        out.append(FewerReplicas(wanted.name, found.replicas, wanted.replication_factor))
-    for option in wanted.options:
-        if not option.satisfied_by(has := found.config.get(option.key)):
-            out.append(ConfigDiffers(wanted.name, option.key, has, option.value))
-    return out
+    differs = [
+        ConfigDiffers(wanted.name, option.key, has, option.value)
+        for option in wanted.options
+        if not option.satisfied_by(has := found.config.get(option.key))
+    ]
+    too_many = [int(each.wants) for each in differs if each.key == IN_SYNC and int(each.wants) > found.replicas]
+    if found.replicas < (wants := max(wanted.replication_factor, *too_many, 0)):
+        out.append(FewerReplicas(wanted.name, found.replicas, wants, *too_many))
+    return out + [each for each in differs if each.key != IN_SYNC or not too_many]
 
 
 @dataclass(frozen=True)
@@ -266,9 +277,9 @@ def _wanted(kafka: Kafka, topic: Topic) -> Wanted:
         Option("compression.type", kafka.compression, "same" if chosen else "initial"),
     ]
     if kafka.min_insync_replicas is not None:
-        options.append(Option("min.insync.replicas", str(kafka.min_insync_replicas), "same"))
+        options.append(Option(IN_SYNC, str(kafka.min_insync_replicas), "same"))
     elif kafka.replication_factor >= 3:  # one replica may be away, and an acknowledged message is still on two
-        options.append(Option("min.insync.replicas", "2", "at_least"))
+        options.append(Option(IN_SYNC, "2", "at_least"))
     partitions = 1 if topic.partitions == 1 else kafka.partitions or topic.partitions
     return Wanted(topic.full_name(kafka.topic_prefix), partitions, kafka.replication_factor, tuple(options))
 

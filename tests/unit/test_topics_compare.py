@@ -30,12 +30,19 @@ def test_a_topic_that_is_not_there_is_missing() -> None:
 
 def test_less_of_anything_differs() -> None:
     name = "warpmeter.gpu-samples"
-    assert topics.compare(wanted(), found(partitions=3, replicas=1, retention_ms="1000", min_insync_replicas="1")) == [
+    assert topics.compare(wanted(), found(partitions=3, replicas=2, retention_ms="1000", min_insync_replicas="1")) == [
         FewerPartitions(name, 3, 12),
-        FewerReplicas(name, 1, 3),
+        FewerReplicas(name, 2, 3),
         ConfigDiffers(name, "retention.ms", "1000", "86400000"),
         ConfigDiffers(name, "min.insync.replicas", "1", "2"),
     ]
+
+
+@pytest.mark.parametrize("kafka", [REPLICATED, Kafka(min_insync_replicas=2)])
+def test_no_more_copies_in_sync_are_asked_for_than_there_are(kafka: Kafka) -> None:
+    (differs,) = topics.compare(wanted(kafka), found(replicas=1, min_insync_replicas="1"))
+    assert differs == FewerReplicas("warpmeter.gpu-samples", 1, max(2, kafka.replication_factor), held_back=2)
+    assert "then min.insync.replicas = 2 can be set, and not before" in topics.done(differs)
 
 
 def test_what_an_operator_raised_is_left_alone() -> None:
