@@ -299,6 +299,14 @@ def test_a_variable_may_name_the_file_that_holds_the_value(monkeypatch: pytest.M
     assert not [word for word in ("ann:secret", "sesame") if word in str(config.shown(loaded))]
 
 
+def test_a_mark_of_the_encoding_is_no_part_of_what_a_file_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "dsn").write_text("http://file:8123\n", encoding="utf-8-sig")
+    (tmp_path / "w.toml").write_text("[agent]\nhost = 'gpu01'\n", encoding="utf-8-sig")
+    monkeypatch.setenv("WARPMETER_STORE__DSN_FILE", str(tmp_path / "dsn"))
+    loaded = config.load(tmp_path / "w.toml")
+    assert (loaded.store.dsn, loaded.agent.host) == ("http://file:8123", "gpu01")
+
+
 def test_a_file_of_a_value_that_cannot_be_meant_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WARPMETER_STORE__DSN_FILE", str(tmp_path / "dsn"))
     with pytest.raises(config.ConfigError, match=r"WARPMETER_STORE__DSN_FILE: cannot read .*dsn: No such file"):

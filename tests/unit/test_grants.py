@@ -52,6 +52,22 @@ def test_a_short_password_is_refused_and_not_shown() -> None:
         grants.user("ada", "short")
 
 
+@pytest.mark.parametrize(
+    ("held", "why"),
+    [
+        (b"\xef\xbb\xbfcorrect horse battery\n", "a byte order mark"),
+        (b"correct horse\0battery\n", r"U\+0000"),
+        (b"correct horse battery\nstaple\n", "several lines"),
+        (b"correct horse b\xe4ttery\n", "not UTF-8"),
+    ],
+)
+def test_a_file_that_holds_more_than_a_password_is_refused_and_not_shown(tmp_path: Path, held: bytes, why: str) -> None:
+    (tmp_path / "password").write_bytes(held)
+    with pytest.raises(GrantsError, match=why) as refused:
+        granting.password(tmp_path / "password")
+    assert "correct" not in str(refused.value)
+
+
 @pytest.mark.parametrize("limits", [{"seconds": 0}, {"memory_bytes": -1}, {"seconds": 601}])
 def test_limits_that_bound_nothing_are_refused(limits: dict[str, int]) -> None:
     with pytest.raises(GrantsError):

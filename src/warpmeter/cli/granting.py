@@ -15,12 +15,26 @@ _NO_STORAGE: Final = 514
 
 
 def password(file: Path | None) -> str:
-    """The password from a file, without its line's end, or from the variable. Raises GrantsError when there is none."""
+    """The password from a file, without its line's end, or from the variable. Raises GrantsError when there is none, or
+    the file holds more than what somebody can type."""
     if file is not None:
-        return file.read_text().rstrip("\r\n")
+        return _typed(file)
     if (found := os.environ.get(PASSWORD)) is None:
         raise grants.GrantsError(f"--user needs a password: give --password-file, or set {PASSWORD}")
     return found
+
+
+def _typed(file: Path) -> str:
+    try:
+        text = file.read_text(encoding="utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise grants.GrantsError(f"{file} is not UTF-8 text: it must hold the password alone") from error
+    if "\n" in text or "\r" in text:
+        raise grants.GrantsError(f"{file} has several lines: it must hold the password alone, in one")
+    if odd := next((each for each in text if not each.isprintable()), None):
+        what = "a byte order mark" if odd == "\ufeff" else f"U+{ord(odd):04X}, which nobody can type"
+        raise grants.GrantsError(f"{file} holds {what}: it must hold the password alone, saved as plain UTF-8")
+    return text
 
 
 def show(statements: Sequence[str], as_json: bool) -> None:

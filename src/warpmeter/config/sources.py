@@ -74,7 +74,7 @@ def read_toml(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors begin with a mark of it
     except UnicodeDecodeError as error:
         raise ConfigError(
             f"{path} is not UTF-8 text ({error.reason} at byte {error.start}): save it as UTF-8"
@@ -127,7 +127,7 @@ def _held(name: str, path: Path) -> str:
     if name.removesuffix(IN_FILE) in os.environ:
         raise ConfigError(f"both {name} and {name.removesuffix(IN_FILE)} are set: leave one of them out")
     try:
-        text = path.read_text(encoding="utf-8").strip()
+        text = path.read_text(encoding="utf-8-sig").strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ConfigError(f"{name}: cannot read {path}: {why}") from error

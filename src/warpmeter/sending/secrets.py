@@ -12,7 +12,7 @@ def read(value: str, file: Path | None, key: str) -> str:
     if file is None:
         return value
     try:
-        found = file.read_text(encoding="utf-8").strip()
+        found = file.read_text(encoding="utf-8-sig").strip()
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise SecretError(f"{key} {file} cannot be read: {why}; let the scheduler's user read it") from error
