@@ -85,7 +85,7 @@ class Registry:
         asked = request.Request(self._url + path, json.dumps(body).encode(), self._headers, method="POST")
         try:
             with request.urlopen(asked, timeout=self._timeout_s, context=self._believed()) as reply:
-                return dict(json.load(reply))
+                kind, text = reply.headers.get_content_type(), reply.read()
         except error.HTTPError as refused:
             raise RegistryError(self._refused(refused.code, _message(refused.read()), subject)) from refused
         except (OSError, ValueError) as away:
@@ -93,6 +93,13 @@ class Registry:
             raise RegistryError(
                 f"cannot reach the Schema Registry at {self._url}: {reason}; is kafka.schema_registry_url right?"
             ) from away
+        try:
+            return dict(json.loads(text))
+        except (ValueError, TypeError) as other:
+            raise RegistryError(
+                f"what answers at {self._url} is no Schema Registry: it gave no JSON object but {kind}, "
+                f"{len(text)} bytes; is kafka.schema_registry_url right, and no page to log in before it?"
+            ) from other
 
     def _believed(self) -> "ssl.SSLContext | None":
         """Raises OSError for a file that cannot be read, or holds no certificates."""

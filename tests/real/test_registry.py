@@ -26,6 +26,7 @@ class FakeRegistry(ThreadingHTTPServer):
         self.subjects: list[str] = []
         self.requests: list[dict[str, Any]] = []
         self.answer: tuple[int, dict[str, Any]] | None = None
+        self.page = b""
 
     @property
     def url(self) -> str:
@@ -39,9 +40,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.requests.append(body | {"headers": dict(self.headers), "path": self.path})
         status, reply = self.server.answer or self._register(body)
-        text = json.dumps(reply).encode()
+        text = self.server.page or json.dumps(reply).encode()
         self.send_response(status)
-        self.send_header("Content-Type", CONTENT_TYPE)
+        self.send_header("Content-Type", "text/html; charset=utf-8" if self.server.page else CONTENT_TYPE)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text)
@@ -110,6 +111,13 @@ def test_a_refusal_says_why(server: FakeRegistry, status: int, said: str) -> Non
 def test_what_answers_without_an_id_is_no_registry(server: FakeRegistry) -> None:
     server.answer = (200, {"hello": "world"})
     with pytest.raises(RegistryError, match="gave no id"):
+        Registry(server.url, "warpmeter").frame(GPU)
+
+
+@pytest.mark.parametrize(("page", "kind"), [(b"<html>Log in</html>", "text/html"), (b"[1, 2]", "no JSON object")])
+def test_what_answers_with_a_page_is_said_to_have_answered(server: FakeRegistry, page: bytes, kind: str) -> None:
+    server.page = page
+    with pytest.raises(RegistryError, match=f"what answers at .* is no Schema Registry: .*{kind}"):
         Registry(server.url, "warpmeter").frame(GPU)
 
 
