@@ -306,6 +306,7 @@ def test_topics_and_tables_come_before_anything_else(objects: dict[str, Objects]
         (("--set", "agent.sources.jobs.enabled=false,agent.sources.kineto.enabled=false"), "set agent.spool.hostPath"),
         (("--set", "agent.secretSettings.STORE_DSN=x"), "does not match pattern"),
         (("--set", f"agent.sources.kineto.socketDir=/{'x' * 54}"), "maxLength"),
+        (("--set-json", "networkPolicy.kafkaPorts=[]"), "minItems"),
         (("--set-string", "settings=not toml ["), "settings is no TOML, as warpmeter.toml has to be: toml: line 1"),
     ],
 )
