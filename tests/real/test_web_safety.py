@@ -178,6 +178,8 @@ def test_a_proxy_says_who_asks_and_a_stranger_does_not(engine: Store) -> None:
     assert (who["name"], who["role"], who["by"]) == ("ann@example", "operator", "proxy")
     assert behind.get("/api/v1/session", headers={"x-forwarded-groups": "nobody"}).status_code == 403
     assert behind.post("/api/v1/sql", json={"sql": "SELECT 1"}).status_code == 403
+    refused = behind.get("/api/v1/session", headers=[*said.items(), ("X-Forwarded-User", "root")])
+    assert (refused.status_code, "X-Forwarded-User came twice" in refused.text) == (403, True)
     known = {"x-csrf-token": who["csrf"], "origin": "https://gpu.example"}
     assert behind.post("/api/v1/sql", json={"sql": "SELECT 1"}, headers=known).status_code == 200
     assert (

@@ -123,6 +123,8 @@ class Gate:
 
     def _stranger(self, request: Asked, identified: Identified) -> Refusal:
         if identified.by == "proxy":
+            if twice := self._identity.came_twice(request):
+                return Refusal(403, f"{twice} came twice: whose word it is nobody knows; let the proxy replace it")
             groups = ", ".join((*self._web.viewer_groups, *self._web.operator_groups))
             return Refusal(403, f"you are in none of the groups that may look: {groups}")
         if request.for_person and not request.path.startswith(API):

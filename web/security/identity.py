@@ -99,10 +99,15 @@ class Identity:
         mapped = peer.ipv4_mapped if isinstance(peer, ipaddress.IPv6Address) else None
         return any((mapped or peer) in network for network in self._proxies)
 
+    def came_twice(self, asked: Asked) -> str:
+        """The header of the proxy's that came more than once, as where it lets the browser's own through; else ''."""
+        ours = (self._web.user_header, self._web.groups_header)
+        return next((name for name in ours if name.lower() in asked.repeated), "")
+
     def _of_proxy(self, asked: Asked) -> Caller | None:
-        """Who the proxy says it is; None for who is in none of the groups that may look."""
+        """Who the proxy says it is; None for who is in none of the groups that may look, and who is said twice."""
         web = self._web
-        if asked.repeated & {web.user_header.lower(), web.groups_header.lower()}:  # the browser's own, and the proxy's
+        if self.came_twice(asked):
             return None
         user = _text_of(asked.headers[web.user_header.lower()]).strip()[:200]
         said = _text_of(asked.headers.get(web.groups_header.lower(), ""))
