@@ -208,7 +208,7 @@ def fetched(progress: Progress, traces: Traces, output: Path | None) -> bool:
             _copy(event, traces, output / name)
         except Exception as error:  # noqa: BLE001 - every store has its own ways to fail
             whole = False
-            common.err.print(_why_not(event, error), markup=False, highlight=False, soft_wrap=True)
+            common.err.print(printable(_why_not(event, error)), markup=False, highlight=False, soft_wrap=True)
     return whole
 
 

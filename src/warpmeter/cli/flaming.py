@@ -11,6 +11,7 @@ from warpmeter.cli.flames.asking import Asking, FlameError, Found, Row, Wanted
 from warpmeter.cli.flames.files import TEXTS, amount, head, put
 from warpmeter.settings import Settings
 from warpmeter.stacks import frame
+from warpmeter.terminal import printable
 
 FUNCTIONS: Final = 1000
 LEAST: Final = 0.0005
@@ -90,4 +91,5 @@ def write(settings: Settings, wanted: Wanted, path: Path) -> None:
         plain = found.base is not None or ending in (".folded", ".speedscope.json")
         top = [] if plain else asking.top(found, FUNCTIONS)
     put(path, TEXTS[ending](found, top))
-    common.err.print(f"{path}: {found.about()}; {amount(found.total, found.whose.unit)}", markup=False, highlight=False)
+    about = f"{path}: {found.about()}; {amount(found.total, found.whose.unit)}"
+    common.err.print(printable(about), markup=False, highlight=False)
