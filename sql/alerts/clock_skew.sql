@@ -1,4 +1,4 @@
--- The clock of a host is ahead of the scheduler's, or was stepped: its samples lie at wrong times.
+-- The clock of a host is ahead of the scheduler's, or was stepped: its samples lie at wrong times. One that was ahead by more than a day is right again when it has samples of now.
 -- severity: warning
 -- for: 0
 -- keep: 120
@@ -14,7 +14,12 @@ FROM
         concat('it is ', toString(round(seconds, 1)), ' s ahead') AS why
     FROM host_last
     GROUP BY host
-    HAVING seconds > {ahead_s:Float64}
+    HAVING seconds > {ahead_s:Float64} AND (seconds <= 86400 OR host GLOBAL NOT IN (
+        SELECT host
+        FROM host_samples
+        WHERE ts > {now:DateTime64(3, 'UTC')} - INTERVAL 1 MINUTE AND ts <= {now:DateTime64(3, 'UTC')} + INTERVAL 1 MINUTE
+            AND host GLOBAL IN (SELECT host FROM host_last WHERE last_at > {now:DateTime64(3, 'UTC')} + INTERVAL 1 DAY)
+    ))
     UNION ALL
     SELECT host, NULL AS seconds, last.why AS why
     FROM

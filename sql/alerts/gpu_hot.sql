@@ -14,5 +14,6 @@ FROM
     GROUP BY host, gpu, uuid
 )
 WHERE last.temperature_celsius >= {celsius:UInt8} - 4
+    AND seen_at <= {now:DateTime64(3, 'UTC')} + INTERVAL 1 HOUR
     AND seen_at >= {now:DateTime64(3, 'UTC')} - INTERVAL greatest(60, intDiv(6 * toInt64(last.period_ms), 1000)) SECOND
 ORDER BY host, gpu, uuid

@@ -20,5 +20,6 @@ LEFT JOIN
     GROUP BY host, uuid
 ) AS seen ON seen.host = gone.host AND seen.uuid = gone.uuid
 WHERE gone.seen_at >= {now:DateTime64(3, 'UTC')} - INTERVAL greatest(60, intDiv(6 * toInt64(gone.last.period_ms), 1000)) SECOND
-    AND (seen.gpu IS NULL OR gone.seen_at >= seen.last_at)
+    AND gone.seen_at <= {now:DateTime64(3, 'UTC')} + INTERVAL 1 HOUR
+    AND (seen.gpu IS NULL OR gone.seen_at >= seen.last_at OR seen.last_at > {now:DateTime64(3, 'UTC')} + INTERVAL 1 HOUR)
 ORDER BY host, gpu, uuid

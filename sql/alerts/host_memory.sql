@@ -19,5 +19,6 @@ FROM
     GROUP BY host
 )
 WHERE value <= 2 * {left:Float64}
+    AND seen_at <= {now:DateTime64(3, 'UTC')} + INTERVAL 1 HOUR
     AND seen_at >= {now:DateTime64(3, 'UTC')} - INTERVAL greatest(60, intDiv(6 * toInt64(last.period_ms), 1000)) SECOND
 ORDER BY host

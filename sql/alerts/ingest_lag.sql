@@ -19,6 +19,7 @@ FROM
         SELECT host, max(host_last.last_at) AS last_at, argMaxMerge(latest).period_ms / 1000 AS period_s
         FROM host_last
         GROUP BY host
+        HAVING last_at <= {now:DateTime64(3, 'UTC')} + INTERVAL 1 HOUR
     ) AS h
 )
 WHERE hosts > 0 AND value >= least({lag_s:Float64}, greatest(30, 3 * period_s))

@@ -16,6 +16,7 @@ FROM
     GROUP BY host, source, subject
 )
 WHERE last.state IN ('failed', 'timeout')
+    AND seen_at <= {now:DateTime64(3, 'UTC')} + INTERVAL 1 HOUR
     AND seen_at >= {now:DateTime64(3, 'UTC')} - INTERVAL greatest(60, intDiv(6 * toInt64(last.period_ms), 1000)) SECOND
 GROUP BY host, source
 ORDER BY host, source

@@ -1,7 +1,8 @@
 -- What is there now: sources, hosts, GPUs. Who has said nothing for a minute, or for six of its periods where these are
--- longer than ten seconds, is silent.
+-- longer than ten seconds, is silent; so is who was heard of last more than an hour from now, by a clock that was ahead.
 
-{% macro silent(last, period_ms) %}{{ last }} < now64(3) - INTERVAL greatest(60, intDiv(6 * toInt64({{ period_ms }}), 1000)) SECOND{% endmacro %}
+{% macro ahead(at) %}{{ at }} > now64(3) + INTERVAL 1 HOUR{% endmacro %}
+{% macro silent(last, period_ms) %}({{ last }} < now64(3) - INTERVAL greatest(60, intDiv(6 * toInt64({{ period_ms }}), 1000)) SECOND OR {{ ahead(last) }}){% endmacro %}
 
 {# One argument a lambda: a table with one of two in an ALIAS could never be altered again ("Recursive lambda"). #}
 {% macro throttled(bits) %}arrayMap(bit -> transform(bit, [0, 1, 2, 3, 4, 5, 6, 7, 8], ['gpu_idle', 'applications_clocks_setting', 'sw_power_cap', 'hw_slowdown', 'sync_boost', 'sw_thermal_slowdown', 'hw_thermal_slowdown', 'hw_power_brake_slowdown', 'display_clock_setting'], concat('bit_', toString(bit))), bitPositionsToArray(ifNull({{ bits }}, 0))){% endmacro %}
@@ -172,7 +173,7 @@ LEFT JOIN
 -- or failing); ok. `problems` says what it is. `gpu_util` and `sm_active` are means over its GPUs that are ok. What its
 -- devices do is NULL when nothing new has been heard: cache hit ratios are means over the sockets, memory bandwidth is what
 -- all sockets read and wrote, network what its NICs and RDMA ports received and sent, storage what its disks and NFS mounts
--- read and wrote.
+-- read and wrote. Of a host whose clock was ahead by more than an hour `last_seen_at` is the latest before that, of one day.
 CREATE OR REPLACE VIEW {{ name("hosts") }} {{ on_cluster }} AS
 SELECT
     seen.host AS host,
@@ -185,7 +186,10 @@ SELECT
         devices.gpus = 0, machine.first_at, machine.last_at = toDateTime64(0, 3, 'UTC'), devices.first_at,
         least(machine.first_at, devices.first_at)
     ) AS first_seen_at,
-    greatest(machine.last_at, devices.last_at) AS last_seen_at,
+    CAST(greatest(
+        if({{ ahead("machine.last_at") }}, greatest(believed.last_at, machine.first_at), machine.last_at),
+        if({{ ahead("devices.last_at") }} AND machine.last_at > toDateTime64(0, 3, 'UTC'), toDateTime64(0, 3, 'UTC'), devices.last_at)
+    ), 'SimpleAggregateFunction(max, DateTime64(3, \'UTC\'))') AS last_seen_at,
     toString(last.agent_version) AS agent_version,
     toString(last.kernel) AS kernel,
     last.uptime_s AS uptime_s,
@@ -227,6 +231,15 @@ LEFT JOIN
     FROM {{ name("host_last") }} AS host_last
     GROUP BY host
 ) AS machine ON machine.host = seen.host
+LEFT JOIN
+(
+    -- Nearly always of no host, and nothing is read.
+    SELECT host, max(ts) AS last_at
+    FROM {{ name("host_samples") }} AS samples
+    WHERE samples.ts > now64(3) - INTERVAL 1 DAY AND NOT ({{ ahead("samples.ts") }})
+        AND host GLOBAL IN (SELECT host FROM {{ name("host_last") }} WHERE {{ ahead("last_at") }})
+    GROUP BY host
+) AS believed ON believed.host = seen.host
 LEFT JOIN
 (
     SELECT

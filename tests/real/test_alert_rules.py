@@ -243,6 +243,22 @@ def test_while_nothing_arrives_that_is_told_and_nothing_else(tables: Client, sto
     assert about(watched) == set()
 
 
+def test_a_sample_of_years_ahead_hides_no_host_that_went_silent_and_holds_no_rule_up(
+    tables: Client, store: Store, began: float
+) -> None:
+    """Not the host's own silence, not that of all, and it is told while the host has no samples of now."""
+    names, ahead = ("was", "is", "down"), began + 40 * 365 * 24 * HOUR
+    land(tables, "host-samples", [host(name, ahead, mem_available_mebibytes=20) for name in names])
+    land(tables, "host-samples", [host("down", began - 10)])
+    watched = on_store(store, rules(OFF), OFF)
+    for at in range(0, 300, 20):
+        land(tables, "host-samples", [host("well", began + at), host("was", began + at)])
+        watched.at(began + at + 1)
+    assert about(watched) == {("clock-skew", "is"), ("clock-skew", "down"), ("host-silent", "down")}
+    watched.at(began + 500)
+    assert watched.history("ingest-lag")[-1] == "firing"
+
+
 def test_a_full_disk_of_the_store_is_told(tables: Client, store: Store, began: float) -> None:  # noqa: ARG001
     chosen = Alerts(rules=(AlertRule("store-disk", parameters={"full": 0.000001}, for_s=0),))
     watched = on_store(store, [rule for rule in rules(chosen) if rule.name == "store-disk"], chosen)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.tables import ask, land, one, row, token
 from warpmeter import queries
+from warpmeter.cli.status import FRESHNESS
 from warpmeter.producers.health import Board
 from warpmeter.producers.source import Health
 from warpmeter.store import Client
@@ -144,6 +145,27 @@ def test_hosts_are_ok_failing_or_silent(tables: Client) -> None:
     assert ask(
         tables, "SELECT cores, cpu_util, mem_total_bytes, load1, gpu_util, gpu_power_watts FROM hosts WHERE host = 'a'"
     ) == [(64, 0.125, 1 << 30, 1.5, pytest.approx(0.3), pytest.approx(150.0))]
+
+
+def test_a_sample_of_a_clock_that_is_ahead_is_none_of_now(tables: Client) -> None:
+    """One stood for the host until its time had come: ok for years, though nobody said anything."""
+    ages = {"right": (1,), "was": (1, -9000), "down": (900, -9000), "is": (-9000,), "a bit": (-1800,)}
+    for name, each in ages.items():
+        for age in each:
+            land(tables, "host-samples", [host(NOW - age, name)])
+            land(tables, "gpu-samples", [gpu(NOW - age, name)])
+            land(tables, "source-health", [health(NOW - age, "devices", "denied", name=name)])
+    assert ask(tables, "SELECT host, state, toUnixTimestamp(last_seen_at) FROM hosts ORDER BY host") == [
+        ("a bit", "failing", NOW + 1800),
+        ("down", "silent", NOW - 900),
+        ("is", "silent", NOW + 9000),
+        ("right", "failing", NOW - 1),
+        ("was", "ok", NOW - 1),
+    ]
+    assert ask(tables, "SELECT host FROM gpus WHERE state = 'ok' ORDER BY host") == [("a bit",), ("right",)]
+    assert ask(tables, "SELECT host FROM source_health_now WHERE NOT silent ORDER BY host") == [("a bit",), ("right",)]
+    behind = {row[0]: row[-1] for row in ask(tables, FRESHNESS)}
+    assert behind["host_samples"] == pytest.approx(-1800, abs=600)
 
 
 def test_a_gpu_that_is_harmed_fails_and_so_does_its_host(tables: Client) -> None:
