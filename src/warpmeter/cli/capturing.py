@@ -205,6 +205,8 @@ def fetched(progress: Progress, traces: Traces, output: Path | None) -> bool:
     for event in progress.captured:
         name = event.url.rpartition("/")[2]
         try:
+            if name in ("", ".", ".."):
+                raise CaptureError("its address names no file")
             _copy(event, traces, output / name)
         except Exception as error:  # noqa: BLE001 - every store has its own ways to fail
             whole = False
