@@ -28,17 +28,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 LONGEST_FIRST: Final = (
-    "tests/crash/test_crash.py", "tests/real/test_fleet_by_hand.py", "tests/browser/test_web_demo.py",
-    "tests/browser/test_web_pages.py", "tests/real/test_runbooks.py", "tests/browser/test_web_flame.py",
-    "tests/real/test_secured.py", "tests/real/test_up.py", "tests/real/test_replay_kafka.py",
-    "tests/real/test_offsets.py", "tests/real/test_sources_apart.py", "tests/real/test_poison_rates.py",
-    "tests/real/test_capture_hosts.py",
-    "tests/real/test_capture_torchrun.py", "tests/real/test_capture_up.py", "tests/real/test_trigger_torch.py",
-    "tests/real/test_gpu_story.py",
-    "tests/real/test_slurm.py", "tests/real/test_scheduler_election.py", "tests/real/test_agent_outages.py",
+    "tests/crash/test_crash.py", "tests/real/test_up.py", "tests/real/test_replay_kafka.py",
+    "tests/real/test_offsets.py", "tests/browser/test_web_demo.py", "tests/real/test_sources_apart.py",
+    "tests/real/test_poison_rates.py", "tests/real/test_capture_hosts.py", "tests/browser/test_web_pages.py",
+    "tests/real/test_capture_torchrun.py", "tests/real/test_fleet_by_hand.py", "tests/real/test_capture_up.py",
+    "tests/real/test_trigger_torch.py", "tests/real/test_runbooks.py", "tests/browser/test_web_flame.py",
+    "tests/real/test_secured.py", "tests/real/test_gpu_story.py", "tests/real/test_slurm.py",
+    "tests/real/test_scheduler_election.py", "tests/real/test_agent_outages.py",
     "tests/real/test_commands_documented.py",
 )  # fmt: skip
-"""Files that take minutes: with several workers, one that comes last keeps all others waiting."""
+"""Files that take minutes: with several workers, one that comes last keeps all others waiting. Those that fill
+a machine by themselves stand apart from one another."""
 
 
 ASTRAY: Final = pytest.StashKey[list[str]]()

@@ -1,22 +1,24 @@
 """Playwright on the machine's own Chromium: a visit records what a page did wrong."""
 
+import asyncio
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
 
 Theme = Literal["light", "dark"]
 SHOTS: Final = Path(os.environ.get("SCREENSHOTS") or Path(__file__).parents[2] / "build" / "screenshots")
 """Where pages are kept as pictures; a run of the tests makes them anew."""
 PATIENCE_MS: Final = 60_000
 """How long a tab waits for what it is told to do; Playwright's own half minute is short for a busy machine."""
+CLOSE_S: Final = 30
 SERIOUS: Final = frozenset({"serious", "critical"})
 
 
@@ -30,7 +32,14 @@ def chromium() -> Iterator[Browser]:
         try:
             yield browser
         finally:
-            browser.close()
+            _closed(browser)
+
+
+def _closed(what: Browser | BrowserContext) -> None:
+    """Closed, or left to the end of the driver: Chromium 156 does not always answer who would close a context, and
+    Playwright waits for that without end. `_sync` and `_impl_obj` are what its own `close` is made of."""
+    with suppress(TimeoutError):
+        what._sync(asyncio.wait_for(what._impl_obj.close(None), CLOSE_S))
 
 
 @dataclass
@@ -85,4 +94,4 @@ def visit(browser: Browser, home: str, width: int = 1280, theme: Theme = "light"
     try:
         yield Visit(context.new_page(), home)
     finally:
-        context.close()
+        _closed(context)
