@@ -72,7 +72,7 @@ def ask(store: Store, limits: Alerts, rule: Rule, now: float) -> Answer:
         "readonly": 1,
         "max_execution_time": limits.rule_s,
         "max_memory_usage": limits.rule_memory,
-        "max_result_rows": READ,
+        "max_result_rows": READ + 1,  # one more tells that there are more: it breaks off at the end of a block
         "result_overflow_mode": "break",
     }
     values = {**rule.values(), **({NOW: moment(now)} if takes(rule.sql, NOW) else {})}

@@ -10,7 +10,8 @@ from typing import Any, Final
 import pytest
 
 from tests.unit.fakesys import FakeSys
-from warpmeter.cli.doctor import Finding, system
+from warpmeter.cli.doctor import system
+from warpmeter.cli.finding import Finding
 from warpmeter.cli.system_checks import examined
 from warpmeter.producers.perf import SocketSource
 from warpmeter.producers.perf.kernel import Counted, Event

@@ -31,6 +31,7 @@ from tests.real import agents
 from tests.signals import SLACK_S, tell
 from tests.wait import until
 from warpmeter.cli import doctor
+from warpmeter.cli.finding import Finding
 from warpmeter.clock import SystemClock
 from warpmeter.producers.out.exporter import Exporter, Peer
 from warpmeter.producers.out.latest import Latest
@@ -435,7 +436,7 @@ def test_a_stop_sends_what_came_last(tmp_path: Path) -> None:
     assert "system.memory.usage" in got.metrics
 
 
-def verdicts(settings: Settings) -> dict[str, doctor.Finding]:
+def verdicts(settings: Settings) -> dict[str, Finding]:
     """What the doctor says of the ways out."""
     checks = (doctor.page, doctor.otlp, doctor.broker, doctor.topic_table)
     return {found.check: found for found in (check(settings) for check in checks)}

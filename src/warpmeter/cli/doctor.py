@@ -8,39 +8,26 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from confluent_kafka import KafkaException
 
 from warpmeter import acls, authorizer, bus, topics
 from warpmeter.acls import Component
+from warpmeter.cli import servers
+from warpmeter.cli.finding import LARGEST_PAGE, PROBE_TIMEOUT_S, Finding, Verdict
 from warpmeter.schemas.topics import TOPICS, Topic
 from warpmeter.settings import Kafka, Settings, Store, default_data
-
-Verdict = Literal["ok", "warning", "failed"]
 
 OLDEST_SERVER: Final = (25, 8)
 SKEW_S: Final = 1.0
 LOW_DISK_BYTES: Final = 1 << 30
 STA_UNSYNC: Final = 0x0040
-PROBE_TIMEOUT_S: Final = 5.0
-LARGEST_PAGE: Final = 16 << 20
 HIDDEN: Final = ", by who may; a login is not shown topics that it may not describe"
 NO_KAFKA: Final = "not asked: agent.outputs has no kafka"
 OF_THE_STORE: Final = frozenset({"clickhouse", "cluster", "store disk", "tables", "ingest", "replays", "scheduler"})
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One check: its verdict, what was seen, and what to do where something is to be done."""
-
-    check: str
-    verdict: Verdict
-    seen: str
-    remedy: str = ""
 
 
 Check = Callable[[Settings], Finding]
@@ -237,7 +224,7 @@ def tables(settings: Settings) -> Finding:
             new = not migrate.recorded(client, settings.store)
             left = migrate.half_done(client, settings.store)
     except store.ClickHouseError as error:
-        return unanswered("tables", error)
+        return servers.unanswered("tables", error)
     except migrate.MigrationError as error:
         return Finding("tables", "failed", str(error), "ingest waits until then")
     if left is not None:
@@ -310,7 +297,7 @@ def replays(settings: Settings) -> Finding:
         with store.connect(settings.store, database="default") as client:
             found = [each for each in Staging(client, settings.store).found() if each.stage != "loading"]
     except store.ClickHouseError as error:
-        return unanswered("replays", error)
+        return servers.unanswered("replays", error)
     if not found:
         return Finding("replays", "ok", "none was interrupted")
     return Finding(
@@ -405,41 +392,6 @@ def otlp(settings: Settings) -> Finding:
     return Finding("otlp", "failed", f"{peer.shown}: {answer.why}", remedy)
 
 
-def cluster(settings: Settings) -> Finding:
-    """Of the store's cluster, where there is one."""
-    from warpmeter.cli import servers
-
-    return servers.cluster(settings)
-
-
-def store_disk(settings: Settings) -> Finding:
-    """Of the store's disks."""
-    from warpmeter.cli import servers
-
-    return servers.disks(settings)
-
-
-def unanswered(name: str, error: Exception) -> Finding:
-    """Of a store that does not answer, or not to this user."""
-    from warpmeter.cli import servers
-
-    return servers.unanswered(name, error)
-
-
-def scheduler(settings: Settings) -> Finding:
-    """Whether one runs."""
-    from warpmeter.cli import servers
-
-    return servers.scheduler(settings)
-
-
-def web(settings: Settings) -> Finding:
-    """Whether the page answers."""
-    from warpmeter.cli import servers
-
-    return servers.page(settings)
-
-
 CHECKS: Final[dict[str, Check]] = {
     "python": python,
     "kernel": kernel,
@@ -453,13 +405,13 @@ CHECKS: Final[dict[str, Check]] = {
     "broker": broker,
     "topics": topic_table,
     "clickhouse": clickhouse,
-    "cluster": cluster,
-    "store disk": store_disk,
+    "cluster": servers.cluster,
+    "store disk": servers.disks,
     "tables": tables,
     "ingest": ingest,
     "replays": replays,
-    "scheduler": scheduler,
-    "web": web,
+    "scheduler": servers.scheduler,
+    "web": servers.page,
 }
 _HOST: Final = frozenset({"python", "clock", "disk"})
 _BUS: Final = frozenset({"broker", "topics"})

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException
 
 from warpmeter import bus
-from warpmeter.cli.doctor import LARGEST_PAGE, PROBE_TIMEOUT_S, Finding
+from warpmeter.cli.finding import LARGEST_PAGE, PROBE_TIMEOUT_S, Finding
 from warpmeter.settings import Settings
 
 AGENT_ALONE: Final = "not asked: only the agent is installed here, which does not need it"

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 
-from warpmeter.cli.doctor import Finding
+from warpmeter.cli.finding import Finding
 from warpmeter.producers import devices, mounts, numa, perf, rdma, stacks
 from warpmeter.producers.source import AnySource, Attribution, Reading, Sample, SourceError
 from warpmeter.producers.stacks.trial import trial

@@ -1,14 +1,13 @@
 """What an agent could not do, or should not."""
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from warpmeter import settings as parts
 from warpmeter.config.known import ConfigError
 from warpmeter.config.masking import masked_url
-from warpmeter.config.words import HEADER, is_url, name_problem
+from warpmeter.config.words import HEADER, is_url, refuse_any
 from warpmeter.settings import LOOPBACK
 
 EXPRESSIONS: Final = ("job_pattern", "job_ignore", "mount_ignore")
@@ -17,20 +16,13 @@ STACKS_PAUSE_S: Final = 3
 
 def refuse_agent(agent: parts.Agent, traces: parts.Traces, metrics: parts.Metrics) -> None:
     """Raises ConfigError for what does not fit together in an agent."""
-    _refuse_scrapes(agent.scrape)
+    refuse_any("agent.scrape", agent.scrape, _scrape_problem)
     for key in EXPRESSIONS:
         if problem := _no_expression(key, getattr(agent, key)):
             raise ConfigError(f"agent.{problem}")
     _refuse_stacks(agent)
     _refuse_outputs(agent, metrics)
     _refuse_profiling(agent, traces)
-
-
-def _refuse_scrapes(scrapes: Sequence[parts.Scrape]) -> None:
-    names = [scrape.name for scrape in scrapes]
-    for scrape in scrapes:
-        if problem := name_problem(scrape.name, names) or _scrape_problem(scrape):
-            raise ConfigError(f"agent.scrape {scrape.name!r}: {problem}")
 
 
 def _no_expression(key: str, text: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from warpmeter import settings as parts
 from warpmeter.config.known import ConfigError
 from warpmeter.config.masking import masked_url
-from warpmeter.config.words import is_url, name_problem
+from warpmeter.config.words import is_url, refuse_any
 from warpmeter.sending.checking import objection as target_problem
 
 
@@ -31,10 +31,7 @@ def _refuse_receivers(receivers: Sequence[parts.Receiver]) -> None:
         return
     from warpmeter.alerts.receiving import objection
 
-    names = [receiver.name for receiver in receivers]
-    for receiver in receivers:
-        if problem := name_problem(receiver.name, names) or objection(receiver):
-            raise ConfigError(f"alerts.receivers {receiver.name!r}: {problem}")
+    refuse_any("alerts.receivers", receivers, objection)
 
 
 def _refuse_triggers(triggers: tuple[parts.Trigger, ...]) -> None:
@@ -42,10 +39,7 @@ def _refuse_triggers(triggers: tuple[parts.Trigger, ...]) -> None:
         return
     from warpmeter.alerts.triggering import objection
 
-    names = [trigger.name for trigger in triggers]
-    for trigger in triggers:
-        if problem := name_problem(trigger.name, names) or objection(trigger):
-            raise ConfigError(f"alerts.triggers {trigger.name!r}: {problem}")
+    refuse_any("alerts.triggers", triggers, objection)
 
 
 def _refuse_rules(alerts: parts.Alerts) -> None:
@@ -74,22 +68,13 @@ def refuse_reports(reports: parts.Reports) -> None:
             raise ConfigError(f"reports.{key} must be a number, and not below 0")
     if reports.page and not is_url(reports.page):
         raise ConfigError(f"reports.page {masked_url(reports.page)!r} is no URL: e.g. https://warpmeter.example")
+    refuse_any("reports.targets", reports.targets, target_problem)
     targets = [target.name for target in reports.targets]
-    for target in reports.targets:
-        if problem := name_problem(target.name, targets) or target_problem(target):
-            raise ConfigError(f"reports.targets {target.name!r}: {problem}")
-    names = [schedule.name for schedule in reports.schedules]
-    for schedule in reports.schedules:
-        if problem := name_problem(schedule.name, names) or _report_problem(schedule, targets):
-            raise ConfigError(f"reports.schedules {schedule.name!r}: {problem}")
-
-
-def _report_problem(schedule: parts.ReportSchedule, targets: Sequence[str]) -> str:
-    """All that is wrong with a schedule, '' where nothing is."""
-    return "; ".join(_report_problems(schedule, targets))
+    refuse_any("reports.schedules", reports.schedules, lambda each: "; ".join(_report_problems(each, targets)))
 
 
 def _report_problems(schedule: parts.ReportSchedule, targets: Sequence[str]) -> Iterator[str]:
+    """All that is wrong with a schedule."""
     there, of_job = ", ".join(targets) or "none yet", schedule.report == "job"
     if not schedule.targets:
         yield f"targets is empty: name one or more of [[reports.targets]], which has {there}"

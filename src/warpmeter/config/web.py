@@ -1,12 +1,11 @@
 """A page that nobody could reach, or everybody."""
 
 import ipaddress
-from collections.abc import Sequence
 from typing import Final
 
 from warpmeter import settings as parts
 from warpmeter.config.known import ConfigError
-from warpmeter.config.words import HEADER, name_problem
+from warpmeter.config.words import HEADER, refuse_any
 
 TOKEN_CHARACTERS: Final = 16
 WEB_LIMITS: Final = (
@@ -21,10 +20,7 @@ def refuse_web(web: parts.Web) -> None:
             f"web.listen {web.listen} is not loopback: anybody could look, and trace jobs; say who may with "
             "[[web.tokens]], or with web.proxies (docs/web.md)"
         )
-    names = [token.name for token in web.tokens]
-    for token in web.tokens:
-        if problem := _token_problem(token, names):
-            raise ConfigError(f"web.tokens {token.name!r}: {problem}")
+    refuse_any("web.tokens", web.tokens, _token_problem)
     if 0 < len(web.session_secret) < TOKEN_CHARACTERS:
         raise ConfigError(f"web.session_secret is too short: give {TOKEN_CHARACTERS} characters or more")
     if bool(web.tls_certificate) != bool(web.tls_key):
@@ -37,9 +33,7 @@ def refuse_web(web: parts.Web) -> None:
     _refuse_web_limits(web)
 
 
-def _token_problem(token: parts.Token, names: Sequence[str]) -> str:
-    if problem := name_problem(token.name, names):
-        return problem
+def _token_problem(token: parts.Token) -> str:
     if bool(token.token) == bool(token.token_file):
         return "give token, or token_file: one of them"
     if token.token and len(token.token) < TOKEN_CHARACTERS:
