@@ -40,12 +40,18 @@ cp "$SECRETS_HERE"/* /run/secrets/
 chown 65532:65532 /var/lib/warpmeter
 mount -t tmpfs -o mode=1777 tmpfs /tmp
 mount -t tmpfs -o mode=1777 tmpfs /var/tmp
+if [ ! -d "$CHECKOUT" ]; then
+  mkdir -p "$CHECKOUT"
+  mount --bind "/mnt$CHECKOUT" "$CHECKOUT"
+  mount -o remount,bind,ro "$CHECKOUT"
+fi
 mount -o remount,bind,ro /
 cd /
-unset SECRETS_HERE
+unset SECRETS_HERE CHECKOUT
 exec "$@"
 """
-"""What Docker makes of `read_only`, `tmpfs`, `secrets` and volumes; the host's / is at /mnt, which every host has."""
+"""What Docker makes of `read_only`, `tmpfs`, `secrets` and volumes; the host's / is at /mnt, which every host has. A
+checkout below one of the folders that are covered is let through, to be read."""
 IMAGE: Final = {
     "PATH": f"{sysconfig.get_path('scripts')}:/usr/sbin:/usr/bin:/sbin:/bin",
     "PYTHONUNBUFFERED": "1",
@@ -86,6 +92,7 @@ class Stack:
         service = self.services[name]
         given = {key: value.replace("/host", "/mnt") for key, value in service["environment"].items()}
         environment = {**IMAGE, **given, **self.addresses, "SECRETS_HERE": str(self.secrets)}
+        environment["CHECKOUT"] = str(DEPLOY.parent)
         kept = "".join(f",+{each.lower()}" for each in service.get("cap_add", ()))
         who = "0" if name == "agent" else user()
         confined = ["setpriv", f"--reuid={who}", "--regid=65532", "--clear-groups", "--inh-caps=-all"]
